@@ -27,7 +27,7 @@ FLOORS = [
     "readers",
     "change",
     "paths",
-    "selection rivals",
+    "selection baselines",
     "explain",
     "blame",
     "session",

@@ -13,10 +13,10 @@ from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.utils import k_hop_subgraph
 
 from axiompath.arrays import FloatArray, IntArray
+from axiompath.baselines import best_by_edges
 from axiompath.change.comparison import Change
 from axiompath.files.sum_gnn import SumGNN
 from axiompath.graphs.data_fields import to_torch_csr
-from axiompath.rivals import best_by_edges
 
 EPOCHS = 100
 

@@ -5,7 +5,7 @@ model + before + after
   -> Network        the model in a normal form that every later step understands        network/, readers/
   -> Change         what differs between the snapshots, coefficient by coefficient      change/
   -> Attribution    every altered path and its exact share of every logit's change      paths/
-  -> Selection      the few paths that best approximate the change, certified           selection/, rivals/
+  -> Selection      the few paths that best approximate the change, certified           selection/, baselines/
   -> Explanation    a frozen record: numbers, paths, fidelity                           explain/
   -> Blame, Undo    which changes did it, and the fewest to undo                        blame/
   -> Scan           every moved node, explained on all cores or a cluster               scan/

@@ -1,7 +1,6 @@
 """The best paths of a target, found without listing them, are those that a list gives."""
 
 import pickle
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.change.comparison import find_change
-from axiompath.compiled import compiled
 from axiompath.explain import answer, walks
 from axiompath.explain.question import Question
 from axiompath.network.coefficients import Sum
@@ -22,10 +20,7 @@ from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.paths import search
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.chosen import walk_chosen
-from axiompath.paths.layer_table import view
-from axiompath.paths.price_lanes import dot_columns, least_columns, price_columns
-from axiompath.paths.search import known_of, search_of, sum_paths
-from axiompath.paths.search_loops import Limits
+from axiompath.paths.search import Limits, known_of, search_of, sum_paths
 from axiompath.paths.table import list_order
 from axiompath.paths.walk import count_paths, walk_paths
 from axiompath.scan import plan, work
@@ -108,32 +103,6 @@ def test_causes_are_summed_without_walking(change):
             np.testing.assert_allclose(causes.sum(axis=0), total, rtol=0, atol=1e-11 * scale)
 
 
-@compiled
-def sums_over_columns(low, high, held, places, factors, size, cap):
-    two, three, both = (places[0], places[1]), (places[0], places[1], places[2]), (factors[0], factors[1])
-    five = factors[0], factors[1], factors[2], factors[3], factors[4]
-    return (
-        dot_columns(low, 3, held, places[1], size),
-        least_columns(low, high, 5, held, two, both, size, cap),
-        price_columns(low, high, 2, held, three, five, size),
-    )
-
-
-def test_sums_over_columns_are_the_literal_ones():
-    rng = np.random.default_rng(0)
-    low, high, held = rng.normal(size=(3, 60))
-    places, factors = np.array([1, 20, 31]), rng.normal(size=5)
-    for size, cap in product((0, 8, 24), (0.0, np.inf)):
-        x = factors[0] * held[1 : 1 + size] + factors[1] * held[20 : 20 + size]
-        least = np.minimum(np.minimum(x * low[5 : 5 + size], x * high[5 : 5 + size]), cap).sum()
-        q, r, s = (held[place : place + size] for place in places)
-        kept, gained, now, lost, once = factors
-        old, new = low[2 : 2 + size], high[2 : 2 + size]
-        price = (kept * q * (new - old) + (gained * q + now * r) * new + (lost * q + once * s) * old).sum()
-        expected = low[3 : 3 + size] @ held[20 : 20 + size], least, price
-        np.testing.assert_allclose(sums_over_columns(low, high, held, places, factors, size, cap), expected, atol=1e-13)
-
-
 @pytest.mark.parametrize("hidden", [8, 11, 19])
 def test_the_best_are_those_of_a_list_where_columns_are_many(hidden):
     """Eight columns are taken at a time, and what is left over one by one."""
@@ -177,12 +146,6 @@ def test_where_states_meet_0_lies_between():
     found = search_of(change).find(0, np.ones(1), 1)
     assert found.nodes.tolist() == [[7, 3, 1, 0]]
     assert found.prices.tolist() == [-1.0]
-
-
-def test_a_view_is_the_array_itself():
-    array = np.arange(6.0).reshape(2, 3)
-    np.testing.assert_array_equal(view(array.ctypes.data, (2, 3), np.float64), array)
-    assert view(0, (0, 3), np.float64).shape == (0, 3)
 
 
 def test_what_is_known_may_be_sent_and_a_search_is_not():

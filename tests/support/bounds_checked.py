@@ -18,10 +18,10 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GAT, GCNConv, GraphSAGE, SAGEConv
 
 import axiompath
+from axiompath.baselines import BASELINES
 from axiompath.explain import walks
 from axiompath.files import convert_graph, save_graph
 from axiompath.interpreted import Early, compile_at_once
-from axiompath.rivals import RIVALS
 from axiompath.scan.nodes import list_nodes
 from axiompath.selection import METHODS
 
@@ -101,7 +101,7 @@ def run_explanations():
                 largest = GraphSAGE(3, 4, 2, classes, aggr="max").double().eval()
                 axiompath.Explainer(largest, before, after).explain(0)
             for target in range(min(2, before.num_nodes)):
-                for method, budget in product((*METHODS, *RIVALS), (0, 1, 1000)):
+                for method, budget in product((*METHODS, *BASELINES), (0, 1, 1000)):
                     found = explainer.explain(target, budget=budget, method=method)
                     assert len(found.paths) <= budget
                     explainer.replay(target, found.paths)

@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..graphs.rows import entries_of
+from ..native.variants import add_attention, add_products
 from .factors import Scores
 from .views import Views, count_bits
 
@@ -21,6 +23,23 @@ class IncomingEdges(NamedTuple):
     senders: IntArray
     weights: FloatArray
     condition: IntArray
+
+    @property
+    def largest_degree(self) -> int:
+        """Edges into one node."""
+        return int(np.diff(self.indptr).max(initial=0))
+
+    def list_edges(self, hold: BoolArray, wanted: VariantRows) -> tuple[IntArray, IntArray]:
+        """The edges into each variant of these places: row of the variant, and number of the edge."""
+        counts = np.diff(wanted.starts)[wanted.group]
+        place = np.repeat(np.arange(len(counts)), counts)
+        number = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+        nodes, subsets = wanted.nodes[place], wanted.subsets[wanted.starts[wanted.group[place]] + number]
+        edges, degrees = entries_of(self.indptr, nodes), self.indptr[nodes + 1] - self.indptr[nodes]
+        conditional = self.condition[edges] >= 0
+        there = ~conditional
+        there[conditional] = hold[self.condition[edges][conditional], np.repeat(subsets, degrees)[conditional]]
+        return np.repeat(wanted.base[place] + number, degrees)[there], edges[there]
 
 
 class Layout(NamedTuple):
@@ -76,6 +95,15 @@ class Products(NamedTuple):
     diagonal: FloatArray  # of each row of `left`; none for none
     loops_apart: bool  # whether edges from a node to itself lie on the diagonal
 
+    def add(self, hold: BoolArray, wanted: VariantRows, below: Seen, projected: FloatArray, z: FloatArray) -> None:
+        """z[V] += left[V] * sum over U of weight * right[U] * projected[U], plus diagonal[V] * projected[V]."""
+        star, scratch = self.star, np.empty((2, projected.shape[1]))
+        add_products(
+            star.indptr, star.senders, star.weights, star.condition, hold.view(np.uint8), *self.left, *self.right,
+            self.diagonal, self.loops_apart, *wanted, *below, projected,
+            np.empty(star.largest_degree, dtype=np.int64), *scratch, z,
+        )  # fmt: skip
+
 
 class Attended(NamedTuple):
     """Coefficients that are shares of an attention."""
@@ -83,6 +111,15 @@ class Attended(NamedTuple):
     edges: IncomingEdges
     scores: Scores
     self_loops: bool
+
+    def add(self, hold: BoolArray, wanted: VariantRows, below: Seen, projected: FloatArray, z: FloatArray) -> None:
+        """z[V] += sum over U of softmax(score[V, U]) * projected[U]."""
+        star, size = self.star, self.star.largest_degree + 1
+        keys, queries = np.ascontiguousarray(self.scores.keys), np.ascontiguousarray(self.scores.queries)
+        add_attention(
+            star.indptr, star.senders, star.condition, hold.view(np.uint8), keys, queries, *self.scores[2:],
+            self.self_loops, *wanted, *below, projected, np.empty(size, dtype=np.int64), np.empty(size), z,
+        )  # fmt: skip
 
 
 def join_rows(indptr: IntArray, masks: Masks) -> Masks:

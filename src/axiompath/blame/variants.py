@@ -39,7 +39,6 @@ from ..threads import run_in_pieces
 from .factors import find_factors, find_scores
 from .receptive_field import ReceptiveField, to_bits
 from .root import RootPlace
-from .variant_loops import add_attention, add_products, list_edges
 from .variant_rows import (
     Attended,
     IncomingEdges,
@@ -318,12 +317,12 @@ class _Pass:
         taken = np.ascontiguousarray(taken)
         if isinstance(rule, (AdditiveAttention, PairAttention, DotAttention)):
             attended = Attended(self.of.incoming[inner.sees], find_scores(rule, h), bool(rule.self_loops))
-            add_attention(attended, hold, wanted, below, taken, part)
+            attended.add(hold, wanted, below, taken, part)
             return
         if isinstance(rule, InverseDeviation):
             dense = np.asarray(h if isinstance(h, np.ndarray) else h.toarray())
             taken = taken / np.sqrt((dense * dense).mean(axis=1) + rule.eps)[:, None]
-        add_products(self._products(inner, len(below.place)), hold, wanted, below, taken, part)
+        self._products(inner, len(below.place)).add(hold, wanted, below, taken, part)
 
     def _products(self, inner: Inner, num_nodes: int) -> Products:
         rule = inner.rule
@@ -375,7 +374,8 @@ class _Pass:
         base = np.arange(num_nodes)  # of those that vary after all others
         base[varying] = num_nodes + first_rows(views, laid.group[varying])
         kept = np.flatnonzero(laid.group[receivers] == 0)
-        row, edge = list_edges(edges, self.hold, varying, laid.group[varying], views.starts, views.first, num_nodes)
+        wanted = VariantRows(varying, base[varying], laid.group[varying], views.starts, views.first)
+        row, edge = edges.list_edges(self.hold, wanted)
         row, edge = np.concatenate([receivers[kept], row]), np.concatenate([kept, edge])
         num_rows = num_nodes + int(np.diff(views.starts)[laid.group[varying]].sum())
         is_loop = edges.senders[edge] == receivers[edge]

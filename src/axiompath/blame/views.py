@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, IntArray
-from .variant_loops import number_views
+from ..native.variants import number_views
 
 MOST_BITS = 62  # that a mask is counted to have, so that its kinds can be counted
 
@@ -40,5 +40,7 @@ def find_views(words: NDArray[np.uint64], masks: NDArray[np.uint64]) -> Views:
     most = np.minimum(2.0 ** np.minimum(count_bits(masks), MOST_BITS), len(words))
     first = np.empty(int(most.sum()), dtype=np.int64)
     inverse = np.empty((len(masks), len(words)), dtype=np.int32)
-    starts = number_views(words, masks, first, inverse)
+    starts, looked = np.empty(len(masks) + 1, dtype=np.int64), np.empty(words.shape[1], dtype=np.int64)
+    table = np.empty(max(2, 1 << (2 * len(words) - 1).bit_length()), dtype=np.int32)
+    number_views(np.ascontiguousarray(words), np.ascontiguousarray(masks), table, looked, starts, first, inverse)
     return Views(starts, first[: starts[-1]], inverse)

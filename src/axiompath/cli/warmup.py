@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from ..baselines import BASELINES
 from ..explain.question import Question
 from ..explain.relaxation import choose_searched
 from ..explain.searched import search_rows
@@ -16,7 +17,6 @@ from ..explainer import Explainer
 from ..files import convert_graph, save_graph
 from ..files.sum_gnn import random_sum_gnn
 from ..interpreted import compile_at_once
-from ..rivals import RIVALS
 from ..selection import METHODS
 
 
@@ -27,7 +27,7 @@ def warm_up() -> None:
     before = Data(x=x, edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
     after = Data(x=x, edge_index=torch.tensor([[0, 1, 2, 0], [1, 2, 3, 2]]))
     explainer = Explainer(random_sum_gnn([4, 3, 2], seed=0), before, after)
-    for method in (*METHODS, *RIVALS):
+    for method in (*METHODS, *BASELINES):
         explainer.explain(3, budget=1, method=method)
     explainer.undo(3)
     change = Explainer(random_sum_gnn([4, 3, 3, 2], seed=0), before, after).change

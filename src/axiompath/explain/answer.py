@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
+from ..baselines import BASELINES
 from ..change.comparison import Change
 from ..paths.bundles import count_ends, count_members, cut_at, widen
-from ..rivals import RIVALS
 from ..selection import select_budgets
 from .candidates import Candidates, ListedPaths
 from .choices import Choices, as_objects, choose_listed, join_choices, make_choices, take_selection
@@ -80,12 +80,12 @@ def answer(
 ) -> Records:
     """Answers about the targets of one batch, one a question; the questions differ in their budgets alone.
 
-    `rank` hands in a ranking of paths of `after` that is none of RIVALS, in place of the questions' method.
+    `rank` hands in a ranking of paths of `after` that is none of BASELINES, in place of the questions' method.
     """
     assert questions
     assert len(batch.places)
     first = questions[0]
-    rank = rank or RIVALS.get(first.method)
+    rank = rank or BASELINES.get(first.method)
     if first.depth is not None:
         parts = [_choose_units(source, question) for source in batch.sources for question in questions]
     elif rank is not None:

@@ -15,6 +15,7 @@ from scipy import special
 from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
+from ..baselines import BASELINES
 from ..change.comparison import Change
 from ..change.region import Region
 from ..errors import InputError, TooLarge
@@ -31,7 +32,6 @@ from ..paths.bundles import count_hops
 from ..readers import Usage
 from ..readers.provision import give_pairs
 from ..readers.trial import copy_model, run_model
-from ..rivals import RIVALS
 from ..selection import METHODS
 from ..storage.origin import RELEASE, Origin
 from .answer import answer, explain_rows, open_batch, pool_bytes
@@ -162,7 +162,7 @@ class PathEngine:
 
     def check(self, question: Question) -> None:
         """What can be asked of this change: rankings and groups are of the paths of one model."""
-        if self.change.earlier and (question.method in RIVALS or question.depth is not None):
+        if self.change.earlier and (question.method in BASELINES or question.depth is not None):
             asked = f"{question.method!r}" if question.depth is None else f"depth={question.depth!r}"
             raise InputError(
                 f"Expected a method among {', '.join(METHODS)} and whole paths where the model was retrained "

@@ -9,8 +9,7 @@ import numpy as np
 from ..change.comparison import Change
 from ..change.states import REWEIGHTED
 from ..paths.bundles import count_members, depth_of, is_group, open_groups, split_causes
-from ..paths.search import search_of
-from ..paths.search_loops import Limits
+from ..paths.search import Limits, search_of
 from ..paths.table import PathTable
 from .candidates import Candidates
 from .explanation import Group

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..baselines import BASELINES
 from ..errors import InputError
-from ..rivals import RIVALS
 from ..selection import DEFAULT_METHOD, METHODS
 from ..selection.choice import FEWEST, OBJECTIVES
 from ..selection.solve import MISSED, NO_FEWER
@@ -57,8 +57,8 @@ class Question:
             raise InputError(f"Expected a budget of at most {LARGEST_BUDGET:,} paths (got {self.budget:,}).")
         if self.until is not None and not (is_number(self.until) and 0 < self.until <= 1):
             raise InputError(f"Expected a share of the change above 0 and up to 1 as `until` (got {self.until!r}).")
-        if self.method not in (*METHODS, *RIVALS):
-            raise InputError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
+        if self.method not in (*METHODS, *BASELINES):
+            raise InputError(f"Expected a method among {', '.join((*METHODS, *BASELINES))} (got {self.method!r}).")
         if self.objective not in OBJECTIVES:
             raise InputError(f"Expected an objective among {', '.join(OBJECTIVES)} (got {self.objective!r}).")
         if self.at_most and self.method not in RELAXED:
@@ -66,7 +66,7 @@ class Question:
         whole = isinstance(self.depth, (int, np.integer)) and not isinstance(self.depth, bool) and self.depth >= 1
         if self.depth is not None and self.depth != AUTO_DEPTH and not whole:
             raise InputError(f"Expected a depth of 1 hop or more, or {AUTO_DEPTH!r} (got {self.depth!r}).")
-        if self.depth is not None and self.method in RIVALS:
+        if self.depth is not None and self.method in BASELINES:
             raise InputError(
                 f"Expected no depth with the method {self.method}, which ranks whole paths (got depth={self.depth!r}); "
                 f"groups are chosen by {', '.join(METHODS)}."

@@ -94,13 +94,12 @@ def _take_range(edges: Incoming, start: int, stop: int) -> tuple[IntArray, IntAr
         sizes = np.zeros(stop - start, dtype=np.int64)
         sizes[: max(len(indptr) - 1, 0)] = np.diff(indptr)
         entries = slice(int(indptr[0]), int(indptr[-1])) if len(indptr) else slice(0, 0)
-    values = edges.values[entries] if len(edges.values) else edges.values
-    return (
-        np.cumsum(sizes) - sizes,
-        sizes,
-        _whole(_numbers(edges, edges.senders[entries])),
-        np.ascontiguousarray(values, dtype=np.float64),
-    )
+    senders = _whole(_numbers(edges, edges.senders[entries]))
+    values = np.zeros((len(senders), 0))
+    if len(edges.values):
+        here = edges.values[entries]
+        values = np.column_stack([here.real, here.imag]) if np.iscomplexobj(here) else here[:, None]
+    return np.cumsum(sizes) - sizes, sizes, senders, np.ascontiguousarray(values, dtype=np.float64)
 
 
 def mark_receivers(start: int, stop: int, edges: Incoming, chosen: BoolArray, found: BoolArray) -> None:

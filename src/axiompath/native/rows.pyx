@@ -30,21 +30,31 @@ def order_rows(const int64_t[::1] indptr, const int64_t[::1] columns, int64_t[::
                 order[e] = held[e - indptr[v]].second
 
 
+cdef bint is_equal(
+    const double[:, ::1] values, const double[:, ::1] others, Py_ssize_t e, Py_ssize_t f
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(values.shape[1]):
+        if values[e, k] != others[f, k]:
+            return False
+    return True
+
+
 def compare_rows(
     const int64_t[:, ::1] starts,
     const int64_t[:, ::1] sizes,
     const int64_t[::1] columns,
-    const double[::1] values,
+    const double[:, ::1] values,
     const int64_t[::1] other_columns,
-    const double[::1] other_values,
+    const double[:, ::1] other_values,
     uint8_t[::1] differ,
 ):
     """Mark the rows whose entries differ, in whatever order they lie; parallel entries keep theirs.
 
-    `starts` and `sizes` [2, rows] say where the entries of each row are on both sides; `values` may be empty.
+    `starts` and `sizes` [2, rows] say where the entries of each row are on both sides; `values` [entries, k].
     """
     cdef Py_ssize_t v, i, low, other_low, size
-    cdef bint valued = values.shape[0] > 0, same
+    cdef bint same
     cdef vector[pair[int64_t, int64_t]] mine, theirs
     with nogil:
         for v in range(differ.shape[0]):
@@ -54,8 +64,8 @@ def compare_rows(
                 continue
             same = True
             for i in range(size):
-                if columns[low + i] != other_columns[other_low + i] or (
-                    valued and values[low + i] != other_values[other_low + i]
+                if columns[low + i] != other_columns[other_low + i] or not (
+                    is_equal(values, other_values, low + i, other_low + i)
                 ):
                     same = False
                     break
@@ -69,8 +79,8 @@ def compare_rows(
             sort(mine.begin(), mine.end())
             sort(theirs.begin(), theirs.end())
             for i in range(size):
-                if mine[i].first != theirs[i].first or (
-                    valued and values[mine[i].second] != other_values[theirs[i].second]
+                if mine[i].first != theirs[i].first or not (
+                    is_equal(values, other_values, mine[i].second, theirs[i].second)
                 ):
                     differ[v] = True
                     break

@@ -28,9 +28,11 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, LayerChange
 from ..change.states import LEAVE
+from ..change.transfer import Transfer
+from ..native.extremes import reach_over
+from ..native.layers import LayerArrays
 from ..network.layers import Channel
 from ..threads import run_in_pieces
-from .extreme_loops import HopExtremes, least_and_most, mark_senders, reach_over
 
 ENTRIES_AT_ONCE = 1 << 12  # looked at together: what fits into the cache
 WIDER = 1e-13  # of the larger side: sums of a few hundred terms round by less
@@ -60,6 +62,7 @@ class HopStage(NamedTuple):
     channels: tuple[Channel, ...]  # of the hop above them
     below: Extremes | None  # of the stage below; None for the lowest
     states: tuple[int, ...]
+    arrays: LayerArrays  # of the hop
 
 
 def list_stages(change: Change) -> list[tuple[int, int]]:
@@ -88,7 +91,7 @@ def find_visited(change: Change) -> dict[int, BoolArray]:
     for t in range(len(change.layers) - 1, change.lowest_hop, -1):
         layer, descents = change.layers[t], change.descents[t]
         here = np.zeros(len(change.differs[t]), dtype=np.bool_)
-        run_in_pieces(mark_senders, len(above), float(len(layer.indices)), above, layer, here)
+        here[layer.indices[np.repeat(above, np.diff(layer.indptr))]] = True
         left = descents.entries[(layer.marks[descents.entries] >> LEAVE != 0).any(axis=1)]
         here[layer.indices[left]] = True
         above = here
@@ -106,11 +109,13 @@ def _find_stage(change: Change, hop: int, top: int, visited: BoolArray, below: E
     columns = sum(channel.outputs.stop - channel.outputs.start for channel in channels)
     low, high = np.zeros((size, width)), np.zeros((size, width))
     low_behind, high_behind = np.zeros((size, columns)), np.zeros((size, columns))
+    arrays = Transfer(change, hop).arrays
     # Where nothing differs, `before` goes on as `after` does, and no path is in delta.
     jobs = [(seen, (NOW,), (0,)), (nodes, (IN_DELTA, ONCE), (len(seen) + len(nodes), len(seen)))]
     for rows, states, first in jobs:
         blocks = list(_cut(rows, np.diff(change.layers[hop].indptr)[rows]))
-        look = partial(_look, HopStage(change, hop, top, channels, below, states), [(rows[cut], cut) for cut in blocks])
+        stage = HopStage(change, hop, top, channels, below, states, arrays)
+        look = partial(_look, stage, [(rows[cut], cut) for cut in blocks])
         targets = [tuple(array[at : at + len(rows)] for array in (low, high, low_behind, high_behind)) for at in first]
         run_in_pieces(look, len(blocks), float(len(rows)) * width * EXTREME_WORK, targets)
     place = np.zeros((3, num_nodes), dtype=np.int32)
@@ -146,7 +151,7 @@ def _cut(rows: IntArray, sizes: IntArray) -> Iterator[slice]:
 
 def _lowest(stage: HopStage, rows: IntArray) -> dict[int, tuple[Interval, Interval]]:
     """Every leaf of these rows, one by one."""
-    change, hop, top, channels, _, states = stage
+    change, hop, top, channels, _, states, _ = stage
     layer = change.layers[hop]
     entries, counts = gather_entries(layer.indptr, rows)
     nodes, senders = np.repeat(rows, counts), layer.indices[entries]
@@ -180,21 +185,19 @@ def _lowest(stage: HopStage, rows: IntArray) -> dict[int, tuple[Interval, Interv
 
 def _further(stage: HopStage, rows: IntArray, below: Extremes) -> dict[int, tuple[Interval, Interval]]:
     """By intervals, from the extremes below the hop."""
-    change, hop, top, channels, _, states = stage
+    change, hop, top, channels, _, states, _ = stage
     biases = _pass_biases(change, hop, top, rows)
     layer, network = change.layers[hop], change.network
     reached: dict[int, Interval] = {}
-    here = change.descents[hop]
-    channels_here = network.layers[hop].lay_out(inputs=False)
-    given = HopExtremes(
-        layer, here.indptr, here.entries, change.differs[hop], channels_here,
-        below.low_behind, below.high_behind, below.place,
-    )  # fmt: skip
+    here, every = change.descents[hop], np.zeros(0, dtype=np.int64)
+    differs, ends = change.differs[hop].view(np.uint8), (below.low_behind, below.high_behind)
     # Local layers lead from delta to the others, too.
     for f in states if top == hop or states == (NOW,) else (IN_DELTA, NOW, ONCE):
         shape = len(rows), network.layers[hop].width
         reached[f] = np.zeros(shape), np.zeros(shape)
-        reach_over(rows, f, given, *reached[f])
+        entries = (here.indptr, here.entries) if f == IN_DELTA else (layer.indptr, every)
+        least, most = np.empty((2, shape[1]))
+        reach_over(rows, f, stage.arrays, *entries, differs, *ends, below.place, least, most, *reached[f])
     _tilt_intervals(change, hop, rows, reached)
     for t in range(hop + 1, top + 1):
         reached = _pass_intervals(change, t, rows, reached)
@@ -256,7 +259,10 @@ def _reduce(given: Interval, counts: IntArray) -> Interval:
     """Least and largest of each row; 0 where a row has none."""
     width = given[0].shape[1]
     low, high = np.zeros((len(counts), width)), np.zeros((len(counts), width))
-    least_and_most(np.concatenate([[0], np.cumsum(counts)]), given[0], given[1], low, high)
+    some = counts > 0
+    if some.any():
+        starts = (np.cumsum(counts) - counts)[some]
+        low[some], high[some] = np.minimum.reduceat(given[0], starts), np.maximum.reduceat(given[1], starts)
     return low, high
 
 

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
+from ..change.transfer import Transfer
+from ..native.searches import SearchLayer, search_range
 from ..threads import run_in_pieces
-from . import layer_table as fields
 from .extremes import Extremes, find_extremes, list_stages
-from .search_loops import Limits, Offered, OfferedEach, search_range
 from .sums import Sums, sum_below, sum_causes_of
 
 # A search is given up after so much: some tenths of a second, and SEARCH_BYTES.
@@ -31,6 +30,35 @@ SEARCH_WORK = 1e6  # operations of a search, roughly
 REACH_OPENED = 1  # suffixes: the root, for a scale of rounding
 PRODUCT_BYTES = 4e6  # of the suffixes that were opened
 SEARCH_BYTES = 2.5 * (PRODUCT_BYTES + 24.0 * HEAP)  # arrays are copied when they grow
+
+
+class Limits(NamedTuple):
+    """When a search is given up."""
+
+    looked_at: int  # entries
+    opened: int  # suffixes
+    heap: int  # suffixes that wait
+
+
+class Offered(NamedTuple):
+    """What a search found, the least prices first."""
+
+    prices: FloatArray  # [found]
+    nodes: IntArray  # [found, num_positions]: leaf first, -1 before a bias source
+    floor: float  # no path that is not among them has a lower price
+    opened: int  # suffixes
+    looked_at: int  # entries
+
+
+class OfferedEach(NamedTuple):
+    """The same of several roots."""
+
+    prices: FloatArray  # [num_roots, most]
+    nodes: IntArray  # [num_roots, most, num_positions]
+    floors: FloatArray  # [num_roots]
+    number: IntArray  # [num_roots]: paths found
+    opened: IntArray  # [num_roots]
+    looked_at: IntArray  # [num_roots]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +97,13 @@ class Search:
     def __init__(self, change: Change) -> None:
         self.anywhere = np.full(change.network.num_positions, -1)  # a path may end as it likes
         self.widest = _widest(change)
-        self.kept: list[Any] = []  # what the addresses in the table are those of
-        self.table = np.zeros((len(change.layers), fields.NUM_FIELDS), dtype=np.int64)
+        self.y_before, self.y_after = map(np.ascontiguousarray, change.messages)
         self.limits = Limits(LOOKED_AT, max(64, int(PRODUCT_BYTES / (24 * self.widest))), HEAP)
-        extremes = known_of(change).extremes
-        lowest_top = list_stages(change)[0][1]
-        for t in range(change.lowest_hop, len(change.layers)):
-            self._describe(change, t)
-            if t in extremes:
-                found, row = extremes[t], self.table[t]
-                row[fields.LOW], row[fields.HIGH] = self._at(found.low), self._at(found.high)
-                row[fields.PLACE] = self._at(found.place)
-                row[fields.NUM_EXTREMES], row[fields.NUM_EXTREME_NODES] = len(found.low), found.place.shape[1]
-                if t == lowest_top:
-                    row[fields.LOW_BEHIND] = self._at(found.low_behind)
-                    row[fields.HIGH_BEHIND] = self._at(found.high_behind)
+        extremes, lowest_top = known_of(change).extremes, list_stages(change)[0][1]
+        self.layers = [
+            _lay_out(change, t, extremes.get(t - 1), is_behind=t - 1 == lowest_top)
+            for t in range(change.lowest_hop, len(change.layers))
+        ]
 
     def find(
         self, root: int, prices: FloatArray, n: int, limits: Limits | None = None, ends: IntArray | None = None
@@ -116,8 +136,26 @@ class Search:
             np.empty(num),
             *np.empty((3, num), int),
         )
-        given = self.table, roots.astype(np.int64), prices, sizes.astype(np.int64), ends, self.widest, limits
-        run_in_pieces(search_range, num, num * SEARCH_WORK, *given, found)
+        roots, sizes = roots.astype(np.int64), sizes.astype(np.int64)
+
+        def search(start: int, stop: int) -> None:
+            search_range(
+                start,
+                stop,
+                self.layers,
+                self.y_before,
+                self.y_after,
+                roots,
+                prices,
+                sizes,
+                ends,
+                self.widest,
+                *limits,
+                np.empty(9 * self.widest),
+                *found,
+            )
+
+        run_in_pieces(search, num, num * SEARCH_WORK)
         return found
 
     def reach(self, root: int, num_classes: int) -> FloatArray:
@@ -134,68 +172,32 @@ class Search:
         least = np.minimum(np.minimum(found.floors, np.where(found.number > 0, found.prices[:, 0], 0.0)), 0.0)
         return np.asarray(-least.reshape(len(roots), 2, num_classes).min(axis=1))
 
-    def _at(self, array: NDArray[Any], dtype: Any = None) -> int:
-        """The address of an array, which is kept for as long as this is."""
-        laid = np.ascontiguousarray(array, dtype=dtype)
-        self.kept.append(laid)
-        return int(laid.__array_interface__["data"][0]) if laid.size else 0
 
-    def _describe(self, change: Change, t: int) -> None:
-        layer, entries, descents = change.network.layers[t], change.layers[t], change.descents[t]
-        steps, row = change.merged_steps, self.table[t]
-        sets, below, following = steps.sets[t], steps.sets[t - 1], steps.following[t]
-        inputs, outputs, maps = layer.lay_out(inputs=True), layer.lay_out(inputs=False), lay_out_maps(layer)
-        rates = change.rates[t]
-        addresses: dict[int, tuple[NDArray[Any], Any]] = {
-            fields.INDPTR: (entries.indptr, np.int64),
-            fields.INDICES: (entries.indices, np.int32),
-            fields.BEFORE: (entries.before, np.float64),
-            fields.AFTER: (entries.after, np.float64),
-            fields.KEPT: (entries.kept, np.float64),
-            fields.KEPT_AFTER: (entries.kept_after, np.float64),
-            fields.KEPT_BEFORE: (entries.kept_before, np.float64),
-            fields.MARKS: (descents.marks, np.uint16),
-            fields.DESCENTS_INDPTR: (descents.indptr, np.int64),
-            fields.DESCENTS: (descents.entries, np.int64),
-            fields.FOLLOWING: (following, np.uint16),
-            fields.DELTA_ALONE: (sets.delta_alone, np.bool_),
-            fields.HELD: (sets.held, np.uint8),
-            fields.HELD_BELOW: (below.held, np.uint8),
-            fields.STARTS: (sets.starts, np.bool_),
-            fields.INPUTS: (inputs, np.int64),
-            fields.OUTPUTS: (outputs, np.int64),
-            fields.WEIGHTS: (maps.weights, np.float64),
-            fields.MAPS: (maps.places, np.int64),
-        }
-        if rates is not None:
-            addresses[fields.SLOPES] = rates.slopes, np.float64
-            addresses[fields.SLOPE_PLACE] = rates.place, np.int64
-        if layer.bias is not None:
-            addresses[fields.BIAS] = layer.bias, np.float64
-        if t == change.lowest_hop:
-            addresses[fields.MESSAGES_BEFORE] = change.messages[0], np.float64
-            addresses[fields.MESSAGES_AFTER] = change.messages[1], np.float64
-            row[fields.NUM_SENDERS] = len(change.messages[0])
-        for field, (array, dtype) in addresses.items():
-            row[field] = self._at(array, dtype)
-        row[fields.NUM_NODES] = len(entries.indptr) - 1
-        row[fields.NUM_ENTRIES], row[fields.NUM_RULES] = entries.after.shape
-        row[fields.NUM_DESCENTS] = len(descents.entries)
-        row[fields.NUM_SETS], row[fields.NUM_OF_MARKS] = following.shape
-        row[fields.NUM_BELOW] = len(below.held)
-        row[fields.NUM_SLOPES] = 0 if rates is None else len(rates.slopes)
-        row[fields.WIDTH], row[fields.NUM_CHANNELS] = layer.width, len(layer.channels)
-        row[fields.COLUMNS] = inputs[:, 2].sum()
-        row[fields.COLUMNS_BEHIND] = outputs[:, 2].sum()
-        row[fields.NUM_WEIGHTS] = len(maps.weights)
-        row[fields.WIDTH_BELOW] = change.network.layers[t - 1].width if t else change.network.num_features
-        row[fields.LOCAL] = entries.local
+def _lay_out(change: Change, t: int, ends: Extremes | None, is_behind: bool) -> SearchLayer:
+    """Layer t, with the extremes of what its senders lead to."""
+    descents, steps, sets = change.descents[t], change.merged_steps, change.merged_steps.sets
+    return SearchLayer(
+        Transfer(change, t).arrays,
+        descents.indptr,
+        descents.entries,
+        descents.marks,
+        np.ascontiguousarray(steps.following[t]),
+        sets[t].delta_alone.view(np.uint8),
+        sets[t].held,
+        sets[t - 1].held,
+        sets[t].starts.view(np.uint8),
+        None if ends is None else ends.low,
+        None if ends is None else ends.high,
+        ends.low_behind if ends is not None and is_behind else None,
+        ends.high_behind if ends is not None and is_behind else None,
+        None if ends is None else ends.place,
+    )
 
 
 def search_of(change: Change) -> Search:
     """The one Search of a change, made and kept as `known_of` does.
 
-    It is no part of the change and never sent with it: addresses are good in one process (and its forks) alone.
+    It is not part of the change and is never sent with it.
     """
     held = _SEARCHES.get(change)
     return held if held is not None else _SEARCHES.setdefault(change, Search(change))
@@ -220,15 +222,3 @@ def _widest(change: Change) -> int:
         if t > change.lowest_hop:
             sizes += [int(layer.lay_out(inputs=True)[:, 2].sum()), change.network.layers[t - 1].width]
     return max(sizes)
-
-
-def lay_out_maps(layer):
-    """Temporary."""
-    from types import SimpleNamespace
-
-    inputs, outputs = layer.lay_out(inputs=True), layer.lay_out(inputs=False)
-    weights = [np.zeros(0) if c.weight is None else c.weight.ravel() for c in layer.channels]
-    sizes = np.array([len(weight) for weight in weights])
-    has_weight = [channel.weight is not None for channel in layer.channels]
-    places = [inputs[:, 0], inputs[:, 2], outputs[:, 1], outputs[:, 2], np.cumsum(sizes) - sizes, has_weight]
-    return SimpleNamespace(weights=np.concatenate(weights), places=np.stack(places, axis=1).astype(np.int64))

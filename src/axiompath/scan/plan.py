@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
+from ..baselines.gnnlrp import BLOCK_BYTES
 from ..change.comparison import Change
 from ..errors import InputError
 from ..explain.answer import pool_bytes
@@ -24,7 +25,6 @@ from ..explain.moved import find_flipped, find_moved
 from ..explain.question import Question
 from ..explain.walks import Walks, find_priced, plan_walks
 from ..memory import cut_runs
-from ..rivals.gnnlrp import BLOCK_BYTES
 from ..storage.codec import to_plain
 from ..storage.origin import Origin, digest_of
 

@@ -7,6 +7,6 @@ holding the others.
 from .gnnlrp import best_by_relevance
 from .gradient import best_by_edges, best_by_gradient
 
-RIVALS = {"gnnlrp": best_by_relevance, "grad": best_by_gradient}
+BASELINES = {"gnnlrp": best_by_relevance, "grad": best_by_gradient}
 
-__all__ = ["RIVALS", "best_by_edges", "best_by_gradient", "best_by_relevance"]
+__all__ = ["BASELINES", "best_by_edges", "best_by_gradient", "best_by_relevance"]

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
+from ..change.transfer import Transfer
 from ..graphs.rows import entries_of
-from ..paths.walk import ways_over
-from .rank_loops import Messages, Offers, Stems, bound_leaves, offer_leaves
+from ..native.ranks import offer_leaves
 
 BLOCK_BYTES = 64e6  # of multipliers in one block
 
@@ -133,21 +133,32 @@ def _open(change: Change, best: Best, block: OpenPaths, q: FloatArray) -> list[O
 
 
 @lru_cache(maxsize=1)  # the same for all targets of a change
-def _leaf_messages(change: Change) -> Messages:
-    t = change.lowest_hop
-    layer, entries = change.network.layers[t], change.layers[t]
-    bounds = np.zeros((len(change.differs[t + 1]), layer.width))
-    messages = Messages(entries.after, layer.lay_out(inputs=False), change.messages[1], bounds)
-    bound_leaves(entries.indptr, entries.indices, messages)
-    return messages
+def _bounds(change: Change) -> FloatArray:
+    """The largest |a y| over the entries of each node, [num_nodes, width of the lowest hop]."""
+    layer, entries, y = change.network.layers[change.lowest_hop], change.layers[change.lowest_hop], change.messages[1]
+    bounds = np.zeros((len(entries.indptr) - 1, layer.width))
+    rows = max(1, int(BLOCK_BYTES / (8 * layer.width)) * len(bounds) // max(len(entries.indices), 1))
+    for start in range(0, len(bounds), rows):
+        indptr = entries.indptr[start : start + rows + 1]
+        here = slice(int(indptr[0]), int(indptr[-1]))
+        sent = np.zeros((here.stop - here.start, layer.width))
+        for column, low, size, rule in layer.lay_out(inputs=False).tolist():
+            part = y[entries.indices[here], column : column + size]
+            sent[:, low : low + size] += entries.after[here, rule, None] * part
+        some = np.diff(indptr) > 0
+        if some.any():
+            found = np.maximum.reduceat(np.abs(sent), indptr[:-1][some] - indptr[0])
+            bounds[start : start + rows][some] = found
+    return bounds
 
 
 def _offer_leaves(change: Change, best: Best, block: OpenPaths, q: FloatArray) -> None:
-    size = len(best.scores)
-    offers = Offers(np.full(size, -np.inf), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64))
-    ways = ways_over(change, change.after_steps, change.lowest_hop)
-    offer_leaves(ways, _leaf_messages(change), Stems(block.node, block.sets, q), best.threshold, offers)
-    held = np.isfinite(offers.scores)
-    paths = block.trail[offers.suffix[held]]
-    paths[:, 0] = offers.leaf[held]
-    best.offer(offers.scores[held], paths)
+    t, size = change.lowest_hop, len(best.scores)
+    scores, suffix, leaf = np.full(size, -np.inf), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    ways = change.descents[t].marks, change.after_steps.following[t], change.messages[1], _bounds(change)
+    stems = np.ascontiguousarray(block.node), block.sets, np.ascontiguousarray(q)
+    offer_leaves(Transfer(change, t).arrays, *ways, *stems, best.threshold, scores, suffix, leaf)
+    held = np.isfinite(scores)
+    paths = block.trail[suffix[held]]
+    paths[:, 0] = leaf[held]
+    best.offer(scores[held], paths)

@@ -10,6 +10,8 @@ first edge and are not ranked.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 
@@ -17,8 +19,18 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import IN_AFTER
 from ..graphs.rows import entries_of
+from ..native.ranks import best_continuations
 from ..network.layers import project
-from .rank_loops import Ranked, best_continuations, edge_gradients
+
+
+class Ranked(NamedTuple):
+    """Nodes with their sets of states, and the best continuations of each, largest first."""
+
+    node: IntArray  # [num_nodes]
+    sets: IntArray  # [num_nodes]
+    scores: FloatArray  # [num_nodes, n], -inf where there are fewer
+    child: IntArray  # [num_nodes, n]: place of the next node below
+    rank: IntArray  # [num_nodes, n]: which of that one's continuations
 
 
 def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
@@ -53,7 +65,7 @@ def best_by_edges(
         num_sets = len(steps.sets[t - 1].held)
         known, key = below.node * num_sets + below.sets, layer.indices[entry].astype(np.int64) * num_sets + following
         place = np.where(following > 0, np.searchsorted(known, key), -1)
-        best_continuations(counts, entry_scores, place, below, here)
+        best_continuations(counts, entry_scores, place, below.scores, here.scores, here.child, here.rank)
         ranked[t] = here
     best = here.scores[0]
     held = np.flatnonzero(np.isfinite(best))
@@ -111,13 +123,13 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
             column = 0
             for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
                 coefficient = entries.after[entry, rule]
-                part = np.ascontiguousarray(gradient[:, channel.outputs])
+                part = gradient[:, channel.outputs]
                 if t == change.lowest_hop:  # held already: the features are wide
-                    message = np.ascontiguousarray(change.messages[1][used, column : column + part.shape[1]])
+                    message = change.messages[1][used, column : column + part.shape[1]]
                     column += part.shape[1]
                 else:
                     message = project(forward.received(t, used), channel)
-                edge_gradients(receivers, senders, coefficient, part, message, total)
+                total += coefficient * np.einsum("eo,eo->e", part[receivers], message[senders])
             keys.append(edges)
             values.append(total)
         if t > change.lowest_hop:

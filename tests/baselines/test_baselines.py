@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 import axiompath
-from axiompath.rivals import best_by_gradient, best_by_relevance, gnnlrp, gradient
-from axiompath.rivals.gradient import edge_scores
+from axiompath.baselines import best_by_gradient, best_by_relevance, gnnlrp, gradient
+from axiompath.baselines.gradient import edge_scores
 from support.effort import examples
 from support.evolutions import SumGNN, aligned, any_networks, find, graph_pairs, random_pair
 from support.references import LiteralAttribution
