@@ -1,11 +1,9 @@
 """Where it runs: caches that cannot be written or are damaged, poor terminals, closed pipes, signals, others' state."""
 
-import contextlib
 import errno
 import importlib.util
 import io
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -36,57 +34,6 @@ def python(code, **environment):
 
 
 # Compiled code
-
-COUNT = """
-import numpy as np
-from axiompath.graphs.rows import count_receivers
-from axiompath.interpreted import compile_at_once
-compile_at_once()
-counts = np.zeros(4, dtype=np.int64)
-count_receivers(np.array([1, 1, 3]), counts)
-print(counts.tolist(), sum(count_receivers.loop.stats.cache_hits.values()))
-"""
-
-
-def test_without_a_place_for_compiled_code_it_is_compiled_in_memory_and_said_once():
-    done = python("from numba.core import caching; caching.CacheImpl._locator_classes = []\n" + COUNT)
-    assert done.stdout.split("]")[0] == "[0, 2, 0, 1"
-    assert done.stderr.count("no folder to keep compiled code in") == 1
-    assert "Traceback" not in done.stderr
-
-
-def test_a_damaged_file_of_compiled_code_is_made_anew(tmp_path):
-    assert python(COUNT, NUMBA_CACHE_DIR=str(tmp_path)).stdout == "[0, 2, 0, 1] 0\n"
-    (file,) = tmp_path.rglob("*count_receivers*.nbc")
-    whole = file.read_bytes()
-    assert python(COUNT, NUMBA_CACHE_DIR=str(tmp_path)).stdout == "[0, 2, 0, 1] 1\n"
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 4
-    for damaged in (b"", whole[:-100], bytes(flipped)):
-        file.write_bytes(damaged)
-        done = python(COUNT, NUMBA_CACHE_DIR=str(tmp_path))
-        assert done.stdout == "[0, 2, 0, 1] 0\n", done.stderr
-        assert len(file.read_bytes()) > 1000
-        assert file.read_bytes() != damaged
-
-
-def test_whoever_waits_for_compiling_at_a_terminal_is_told_what_for(tmp_path):
-    code = "import axiompath.compiled as c; c.UNSAID = 0\n" + COUNT
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path)}
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        seen = b""
-        with contextlib.suppress(OSError):  # how a terminal ends
-            while piece := os.read(ours, 4096):
-                seen += piece
-    os.close(ours)
-    assert process.returncode == 0
-    words, _, answer = seen.decode().rpartition("\r[")
-    assert "Compiling, once after an installation [....................] 0 s, count_rec" in words
-    assert words.endswith(" ")  # and it is wiped away
-    assert answer.startswith("0, 2, 0, 1] 0\r\n")
-    assert "Compiling" not in python(code, NUMBA_CACHE_DIR=str(tmp_path / "other")).stderr
 
 
 def test_every_loop_is_compiled_by_one_decorator():
