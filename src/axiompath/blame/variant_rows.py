@@ -97,11 +97,11 @@ class Products(NamedTuple):
 
     def add(self, hold: BoolArray, wanted: VariantRows, below: Seen, projected: FloatArray, z: FloatArray) -> None:
         """z[V] += left[V] * sum over U of weight * right[U] * projected[U], plus diagonal[V] * projected[V]."""
-        star, scratch = self.star, np.empty((2, projected.shape[1]))
+        edges, scratch = self.edges, np.empty((2, projected.shape[1]))
         add_products(
-            star.indptr, star.senders, star.weights, star.condition, hold.view(np.uint8), *self.left, *self.right,
+            edges.indptr, edges.senders, edges.weights, edges.condition, hold.view(np.uint8), *self.left, *self.right,
             self.diagonal, self.loops_apart, *wanted, *below, projected,
-            np.empty(star.largest_degree, dtype=np.int64), *scratch, z,
+            np.empty(edges.largest_degree, dtype=np.int64), *scratch, z,
         )  # fmt: skip
 
 
@@ -114,10 +114,10 @@ class Attended(NamedTuple):
 
     def add(self, hold: BoolArray, wanted: VariantRows, below: Seen, projected: FloatArray, z: FloatArray) -> None:
         """z[V] += sum over U of softmax(score[V, U]) * projected[U]."""
-        star, size = self.star, self.star.largest_degree + 1
+        edges, size = self.edges, self.edges.largest_degree + 1
         keys, queries = np.ascontiguousarray(self.scores.keys), np.ascontiguousarray(self.scores.queries)
         add_attention(
-            star.indptr, star.senders, star.condition, hold.view(np.uint8), keys, queries, *self.scores[2:],
+            edges.indptr, edges.senders, edges.condition, hold.view(np.uint8), keys, queries, *self.scores[2:],
             self.self_loops, *wanted, *below, projected, np.empty(size, dtype=np.int64), np.empty(size), z,
         )  # fmt: skip
 

@@ -29,7 +29,7 @@ def entries_of(indptr: NDArray[Any], nodes: IntArray) -> IntArray:
 def _spread(starts: IntArray, counts: IntArray) -> IntArray:
     """start, start + 1, ... for each of the counts, one after the other."""
     ends = np.cumsum(counts)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
+    return np.asarray(np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - counts), counts))
 
 
 def find_in_rows(indptr: IntArray, indices: NDArray[np.int32], above: IntArray, below: IntArray) -> IntArray:
