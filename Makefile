@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TEST_WORKERS ?= 2
 
-.PHONY: demo quick test test-system test-research test-all check benchmark results-quick clean
+.PHONY: demo quick test test-system test-research test-native test-all check benchmark results-quick clean
 
 demo: $(INSTALLED)
 	$(BIN)/axiompath demo --out out/demo
@@ -27,7 +27,14 @@ test-system: $(READY)
 test-research: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) research/tests
 
-test-all: $(READY)
+# The kernels, built beside the usual ones with checks of every index and address and of undefined behaviour.
+CHECKED := build/debug
+test-native: $(READY)
+	AXIOMPATH_DEBUG=1 $(BIN)/python setup.py -q build_ext --build-lib $(CHECKED) --build-temp build/debug-objects
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+	UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python tests/support/native_checked.py $(CHECKED)/axiompath/native
+
+test-all: $(READY) test-native
 	AXIOMPATH_EXAMPLES=all $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "slow or not slow" tests research/tests
 
 check: $(READY)
@@ -46,16 +53,15 @@ benchmark: $(READY)
 results-quick: $(READY)
 	$(BIN)/python -m research reproduce quick --docs docs --out out/quick
 
-# What users install; what it runs is compiled as it runs.
-$(INSTALLED): pyproject.toml setup.py constraints.txt $(wildcard src/axiompath/native/*.pyx)
+# What users install; the kernels are compiled here, once.
+$(INSTALLED): pyproject.toml setup.py constraints.txt $(wildcard src/axiompath/native/*.p[yx][xd] src/axiompath/native/*.h)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e .
 	touch $(INSTALLED)
 
-# The tools of tests and docs besides, and everything compiled, so that no test waits for it.
+# The tools of tests and docs besides.
 $(READY): $(INSTALLED)
 	$(PIP) -e ".[dev]"
-	$(BIN)/axiompath warmup
 	touch $(READY)
 
 clean:

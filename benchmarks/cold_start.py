@@ -59,8 +59,6 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         python, environment = sys.executable, dict(os.environ)
-        if not options.tiny:
-            environment["NUMBA_CACHE_DIR"] = str(Path(folder) / "compiled")
         if not (options.here or options.tiny):
             place = Path(folder) / "venv"
             rows.append(timed("an empty environment", [sys.executable, "-m", "venv", str(place)]))

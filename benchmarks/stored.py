@@ -97,11 +97,7 @@ def measured(*arguments: Any, tiny: bool) -> dict[str, Any]:
 
 
 def run_step(name: str, *arguments: str, tiny: bool) -> None:
-    """What that process does: warm up, unless nobody looks at the figures, then the step."""
-    from axiompath.cli.warmup import warm_up
-
-    if not tiny:
-        warm_up()
+    """What that process does: forget the peak of memory so far, then the step."""
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     floor = kilobytes("VmRSS")
     start = time.perf_counter()

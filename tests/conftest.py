@@ -12,10 +12,7 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     CORES = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {CORES[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(CORES)]})
 
-from axiompath.interpreted import compile_at_once
 from support import effort
-
-compile_at_once()  # tests judge the compiled loops, also where they are new; test_interpreted.py the others
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if "AXIOMPATH_DATA" not in os.environ and BESIDE.is_dir():

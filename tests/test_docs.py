@@ -36,7 +36,7 @@ def script_of(page):
 
 
 def run_page(page, folder, **settings):
-    """In a process of its own, where nothing was imported, patched or compiled before."""
+    """In a process of its own, where nothing was imported or patched before."""
     script = folder / f"{Path(page).stem.replace('-', '_')}.py"
     script.write_text(script_of(page), encoding="utf-8")
     command = [sys.executable, script.name]
@@ -50,9 +50,7 @@ WITH_CODE = [page for page in PAGES if script_of(page)]
 @pytest.mark.system
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_every_python_block_runs_after_an_installation(page, tmp_path):
-    """Where nothing has been compiled yet."""
-    (tmp_path / "compiled").mkdir()
-    run_page(page, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "compiled"))
+    run_page(page, tmp_path)
 
 
 @pytest.mark.slow

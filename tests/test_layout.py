@@ -13,7 +13,7 @@ from support.repository import FILES, SOURCE
 
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
-    "errors arrays machine interpreted notebook",
+    "errors arrays notebook",
     "native",
     "memory threads",
     "storage",
@@ -105,7 +105,7 @@ def test_every_refusal_is_an_input_error():
 
 
 def test_the_package_alone_loads_nothing_heavy():
-    seen = "import sys, axiompath; print({'torch', 'numba', 'pandas', 'matplotlib'} & set(sys.modules))"
+    seen = "import sys, axiompath; print({'torch', 'pandas', 'matplotlib'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"
 

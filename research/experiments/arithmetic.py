@@ -8,7 +8,9 @@ numba neither reorders a sum nor fuses a product into it unless it is asked to.
 
 import math
 
-from axiompath.compiled import compiled
+import numba
+
+compiled = numba.njit(nogil=True, cache=True)
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.6931471803691238  # its last 21 bits are 0, so that a whole number of them is exact

@@ -11,10 +11,6 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     CORES = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {CORES[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(CORES)]})
 
-from axiompath.interpreted import compile_at_once
-
-compile_at_once()
-
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 if "AXIOMPATH_DATA" not in os.environ and BESIDE.is_dir():
     os.environ["AXIOMPATH_DATA"] = str(BESIDE)

@@ -258,7 +258,7 @@ def test_debug_shows_the_traceback(monkeypatch, files):
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "check", "diff", "blame", "undo", "explain", "story", "report", "scan", "convert", "warmup"]
+    "command", ["demo", "check", "diff", "blame", "undo", "explain", "story", "report", "scan", "convert"]
 )
 def test_every_command_has_help_with_an_example(call, command):
     code, text, _ = call(command, "--help")

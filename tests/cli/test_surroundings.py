@@ -33,16 +33,6 @@ def python(code, **environment):
     )  # fmt: skip
 
 
-# Compiled code
-
-
-def test_every_loop_is_compiled_by_one_decorator():
-    from support.repository import FILES
-
-    for name, path in FILES.items():
-        assert "njit(" not in path.read_text() or name == "compiled", f"{name} compiles by itself"
-
-
 # Terminals, notebooks and pipes
 
 

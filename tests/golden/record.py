@@ -500,12 +500,6 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=0, help="print so many differences of each column")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    try:  # loops that have not been compiled yet may round otherwise
-        from axiompath.interpreted import compile_at_once
-
-        compile_at_once()
-    except ImportError:
-        pass
     only = set(filter(None, args.only.split(",")))
     cases = [(i, case) for i, case in enumerate(CASES) if (case.quick or not args.quick)]
     cases = [(i, case) for i, case in cases if not only or case.name in only]

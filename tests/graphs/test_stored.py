@@ -473,13 +473,11 @@ def test_the_command_line_converts_and_explains_by_name(tables, tmp_path):
 MEASURE = """
 import json, sys
 import axiompath
-from axiompath.cli.warmup import warm_up
 
 def kilobytes(key):
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith(key))
 
-warm_up()
 with open("/proc/self/clear_refs", "w") as reset:
     reset.write("5")
 floor = kilobytes("VmRSS")

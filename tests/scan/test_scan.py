@@ -366,7 +366,7 @@ def test_workers_that_are_killed_again_and_again_are_said_to_be(small, tmp_path,
 
 @pytest.mark.long
 def test_workers_import_nothing_from_the_current_folder(small, tmp_path, monkeypatch):
-    names = ("os", "select", "signal", "socket", "numba", "pickle", "loky", "multiprocessing", "plotly", "runpy")
+    names = ("os", "select", "signal", "socket", "pickle", "loky", "multiprocessing", "plotly", "runpy")
     for name in names:
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w').close()\n")
     script = tmp_path.parent / f"{tmp_path.name}.py"
@@ -430,37 +430,6 @@ def run_script(lines, *arguments, **options):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", SCRIPT + lines, *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
-
-
-@pytest.mark.system
-def test_a_scan_while_another_thread_compiles_does_not_hang(tmp_path, undisturbed):
-    """Forked here, a worker would wait for ever for the lock that numba's compiler holds."""
-    process = run_script(
-        """
-import numba
-busy = threading.Event()
-
-def compile_for_ever():
-    number = 0
-    while not busy.is_set():
-        number += 1
-        scope = {}
-        exec(f"def f(x):\\n    return x + {number}", scope)
-        numba.njit(scope["f"])(1.0)
-
-thread = threading.Thread(target=compile_for_ever)
-thread.start()
-try:
-    explainer.scan(sys.argv[1], min_kl=0, workers=2, progress=False)
-finally:
-    busy.set()
-    thread.join()
-""",
-        tmp_path,
-    )
-    _, error = process.communicate(timeout=200)
-    assert process.returncode == 0, error
-    assert content(tmp_path) == undisturbed
 
 
 @pytest.mark.system

@@ -3,7 +3,7 @@
 app.py           all commands; errors -> sentences and exit codes
 questions.py     explain, story, report, scan
 inspection.py    check, diff
-preparation.py   demo, convert, warmup
+preparation.py   demo, convert
 options.py       what several commands ask for
 inputs.py        names on the command line -> graphs, model, Explainer
 output.py        JSON and tables

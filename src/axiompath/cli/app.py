@@ -20,7 +20,7 @@ from ..errors import InputError, MatchedByRow, Notice
 from ..scan.signals import Stopped
 from .inspection import check, diff
 from .output import Terminal, name_options
-from .preparation import convert, demo, snapshots, warmup
+from .preparation import convert, demo, snapshots
 from .questions import blame, explain, report, scan, story, undo, watch
 from .service import serve
 
@@ -32,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    demo, watch, snapshots, check, diff, blame, undo, explain, story, report, scan, serve, convert, warmup,
+    demo, watch, snapshots, check, diff, blame, undo, explain, story, report, scan, serve, convert,
 ):  # fmt: skip
     app.command()(command)
 

@@ -1,4 +1,4 @@
-"""Commands that make something to ask about: a demonstration, a graph sorted on disk, compiled kernels."""
+"""Commands that make something to ask about: a demonstration, snapshots, a graph sorted on disk."""
 
 from __future__ import annotations
 
@@ -83,15 +83,3 @@ def snapshots(
         return
     Terminal().print(repr(found), markup=False, highlight=False, soft_wrap=True)
     Terminal().print(f"Written to {out}.", soft_wrap=True, markup=False, highlight=False)
-
-
-def warmup(json: AsJson = False) -> None:
-    """Compile the numerical kernels now rather than on first use. Example: axiompath warmup"""
-    from .warmup import warm_up
-
-    console = Terminal(quiet=json)
-    with console.status("Compiling the numerical kernels, about a minute the first time"):
-        warm_up()
-    console.print("The kernels are compiled.")
-    if json:
-        print_json({"compiled": True})

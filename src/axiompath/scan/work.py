@@ -21,7 +21,6 @@ from ..explain.walks import Walks
 from ..graphs.labels import label_targets
 from ..graphs.places import Target
 from ..graphs.snapshot import Snapshot
-from ..interpreted import compile_at_once
 from ..network.layers import ForwardPass
 from ..paths.search import Known, adopt
 from .parts import Failure, notes_of, write_part
@@ -136,7 +135,6 @@ def explain_alone(load: Workload, place: int) -> Records | Failure:
 
 
 def _explain_batch(load: Workload, places: IntArray) -> list[Records | Failure]:
-    compile_at_once()  # a scan writes the same bytes whatever was compiled before, and Python rounds otherwise
     if load.known is not None:
         adopt(load.change, load.known)
     try:
