@@ -439,7 +439,7 @@ READ_BY_OPERATIONS = (
     "a power mean", "length by another norm", "both ways of an unknown one", "edge features", "GINE",
     "own MessagePassing", "a subclass", "a decision on edges", "edges added inside", "edge weights made inside",
     "one embedding a node", "lstm over layers", "DiffGroupNorm", "a matrix on the left", "attention returned",
-    "writing into a part", "an unknown function", "transposed",
+    "writing into a part", "an unknown function", "transposed", "global pooling",
 )  # fmt: skip
 ENDS_IN_SOFTMAX = "softmax inside GIN"
 

@@ -297,7 +297,9 @@ def test_a_dollar_sign_is_no_mathematics():
 def test_every_page_says_what_it_may_do():
     """Of a target, a scan, a story and a watch; those of a server are of the same templates."""
     folder = Path(axiompath.__file__).parent
-    pages = [path.read_text(encoding="utf-8") for path in (*folder.glob("report/*.html"), *folder.glob("watch/*.html"))]
+    pages = [
+        path.read_text(encoding="utf-8") for path in (*folder.glob("report/*.html"), *folder.glob("sequences/*.html"))
+    ]
     assert len(pages) == 4
     for text in pages:
         own = "Content-Security-Policy" in text

@@ -26,6 +26,7 @@ class MatrixCall:
     field: str
     layout: torch.layout
     dtype: torch.dtype
+    beside: bool = False  # a model may take either: `adj_t` without weights, and the same edges as edge_index
 
     def __str__(self) -> str:
         """As one would write it."""
@@ -34,7 +35,9 @@ class MatrixCall:
     def __call__(self, model: Any, data: Data) -> Any:
         """The model's answer."""
         given = copy.copy(data)
-        del given[EDGES], given[WEIGHTS]
+        del given[WEIGHTS]
+        if not self.beside:
+            del given[EDGES]
         given[self.field] = self._matrix(data)
         return find_arguments(model, given, "data", self.call).run(model, given)
 
@@ -57,7 +60,8 @@ def with_entries_as_edges(graphs: Sequence[Any], usage: Usage) -> tuple[tuple[An
     field = names[0]
     first: torch.Tensor = next(data[field] for data in graphs if data is not None)
     found = tuple(None if data is None else _with_edges(data, field) for data in graphs)
-    return found, replace(usage, call=MatrixCall(usage.call, field, first.layout, first.dtype))
+    beside = field == "adj_t" and all(data is None or bool((data[WEIGHTS] == 1).all()) for data in found)
+    return found, replace(usage, call=MatrixCall(usage.call, field, first.layout, first.dtype, beside))
 
 
 def find_matrix(data: Any) -> str | None:
