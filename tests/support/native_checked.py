@@ -5,6 +5,7 @@ Run by `make test-native`: python native_checked.py FOLDER, which has the kernel
 
 import sys
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -81,6 +82,6 @@ def run_paths():
 
 
 if __name__ == "__main__":
-    assert search.__file__.startswith(sys.argv[1]), search.__file__
+    assert Path(search.__file__).parent == Path(sys.argv[1]).resolve(), search.__file__
     run_selection()
     run_paths()
