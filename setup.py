@@ -30,7 +30,7 @@ class BuildKernels(build_ext):
             super().run()
         except (CCompilerError, ExecError, PlatformError) as error:
             raise SystemExit(
-                f"Expected a C compiler to build AxiomPath's kernels ({error}); install gcc or clang "
+                f"Expected a C and C++ compiler to build AxiomPath's kernels ({error}); install gcc or clang "
                 "(on macOS `xcode-select --install`, on Windows the Visual Studio Build Tools), or use a wheel."
             ) from error
 
