@@ -19,8 +19,6 @@ FLOORS = [
     "storage",
     "metrics datasets",
     "outputs",
-    "compiled",
-    "stable_order",
     "graphs",
     "files",
     "network",
