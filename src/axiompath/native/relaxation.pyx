@@ -16,7 +16,7 @@ from libcpp.vector cimport vector
 
 from .basic cimport reduce_to_basic
 from .divergence cimport (
-    SQUARES, Dual, Goal, fixed_part, goal_of, grain_of, minority, price_rows, rounding_of, tilt, unit_of, weigh_rows,
+    DBL_EPSILON, SQUARES, Dual, Goal, fixed_part, goal_of, grain_of, minority, price_rows, rounding_of, tilt, unit_of, weigh_rows,
 )
 from .interior cimport Optimum, Program, solve_relaxation
 from .smallest cimport n_smallest, settle_ties, sum_of_smallest
@@ -33,6 +33,7 @@ cdef enum:
     BASE
     ROUNDING
     ITERATIONS
+    GRAIN
 
 
 cdef cppclass Shortlist:
@@ -158,6 +159,7 @@ cdef int certify(
     if not numbers[BOUND] > 0.0:  # whatever is not a number proves nothing
         numbers[BOUND] = 0.0
     numbers[ROUNDING] += grain * grain * minority(program.goal, at.h)
+    numbers[GRAIN] = 4.0 * DBL_EPSILON * program.reach
     return 0
 
 
@@ -194,8 +196,8 @@ def relax(
 ):
     """Weights and prices of all paths of the targets which[first:last], choosing sizes[k] of target which[k].
 
-    numbers[k]: value, bound, the bound before prices are added, rounding, iterations. With `warm`, the weights that
-    come in are those of a nearby size; with `fixed` they stay, and are only judged.
+    numbers[k]: value, bound, the bound before prices are added, rounding, iterations, and the rounding of what
+    paths add to a logit. With `warm`, the weights that come in are those of a nearby size; with `fixed` they stay.
     """
     cdef Py_ssize_t k, i, j, at
     cdef Goal goal

@@ -15,7 +15,7 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..native import relaxation, search
 from ..threads import run_in_pieces
-from .objective import RESOLUTION, SQUARES, WHOLE, Posed, Problems, pose, ranking_prices, residuals_of
+from .objective import RESOLUTION, SIZE, SOFTMAX, SQUARES, WHOLE, Posed, Problems, pose, ranking_prices, residuals_of
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift")
 RELAXED = ("convex", "exact")
@@ -80,8 +80,8 @@ class Solver:
     def relax(
         self, which: IntArray, sizes: IntArray, at_most: bool = False, warm: bool = False, fixed: bool = False
     ) -> FloatArray:
-        """Value, bound, bound before prices, rounding and iterations [k, 5] of the relaxation of these targets."""
-        numbers = np.empty((len(which), 5))
+        """Value, bound, bound before prices, rounding, iterations, and the rounding of a logit [k, 6]."""
+        numbers = np.empty((len(which), 6))
         options = at_most, warm, fixed, TOLERANCE
         given = which, sizes, *options, self.weights, self.prices, numbers
         self.run(relaxation.relax, len(which), *self.posed, *given)
@@ -166,7 +166,7 @@ class Solver:
         self, which: IntArray, relaxed: FloatArray, residuals: FloatArray, proved: Any
     ) -> tuple[FloatArray, IntArray]:
         """Bounds of the choices, and what may be said of them, in the order of what matters most."""
-        value, bound, _, rounding, _ = relaxed.T
+        value, bound, _, rounding, _, grain = relaxed.T
         whole, bounds = self.posed.facts[which, WHOLE], np.minimum(bound, residuals)
         gap = value - bound
         solved = gap <= 2.0 * TOLERANCE * np.maximum(whole, value)
@@ -175,11 +175,27 @@ class Solver:
         if self.way.method == "exact":
             outcomes = np.where(proved, PROVED, SEARCHED)
             unit = whole if self.problems.kind == SQUARES else np.minimum(1.0, whole)
-            tight = np.maximum(bounds, residuals - TOLERANCE * np.maximum(unit, bounds))
+            # Residuals are known to rounding only: that of the choice, and that of the best set.
+            noise = 2.0 * self._noise(which, residuals, grain)
+            tight = np.maximum(bounds, residuals - np.maximum(TOLERANCE * np.maximum(unit, bounds), noise))
             bounds = np.where(proved & ~unresolved & ~unknown, tight, bounds)
         outcomes[unresolved] = UNRESOLVED
         outcomes[unknown] = UNKNOWN
         return bounds, outcomes
+
+    def _noise(self, which: IntArray, residuals: FloatArray, grain: FloatArray) -> FloatArray:
+        """What rounding what is added to each logit by `grain` can change a residual D by.
+
+        By Pinsker its slopes, summed over the columns, are at most sqrt(2 D) for classes and sqrt(2 c D) else; those
+        of probabilities are at most 2, or c, too. Probabilities themselves are rounded in proportion to the logits.
+        """
+        c = self.posed.rows.shape[1]
+        columns, most = (1, 2.0) if self.problems.kind == SOFTMAX else (c, float(c))
+        slope = np.sqrt(2.0 * columns * residuals)
+        size = np.full(len(which), float(c))
+        if self.problems.kind != SQUARES:
+            slope, size = np.minimum(slope, most), size + self.posed.facts[which, SIZE]
+        return np.asarray(grain * (slope + c * grain) + 8.0 * np.finfo(np.float64).eps * size * residuals)
 
     def _unresolved(self, which: IntArray) -> Any:
         """Where the change is less than rounding the logits can make."""
