@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
+import torch_geometric
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -546,3 +547,74 @@ def test_snapshots_that_were_stopped_are_no_mixture_and_are_made_again(tmp_path,
     with pytest.raises(InputError, match="writing them was stopped"):
         read_snapshots(folder)
     assert len(read_snapshots(save_snapshots(graphs_of(20), folder))) == 9
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    st.lists(st.tuples(*[st.integers(0, 5)] * 2, st.integers(0, 20), st.none() | st.integers(0, 9)), min_size=3),
+    st.integers(1, 5), st.integers(1, 9), st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_an_edge_that_grew_old_expired_and_one_that_an_event_ended_was_removed(rows, every, window, directed, counted):
+    rows = [(u, v, t, None if end is None else t + end) for u, v, t, end in rows if u != v]
+    table = pd.DataFrame(rows, columns=["src", "dst", "time", "end"])
+    try:
+        rule = "count" if counted else "once"
+        made = snapshots(table, every, window, end="end", directed=directed, keep="all", rule=rule)
+    except InputError:
+        return  # too few events
+    model = torch_geometric.nn.GCN(2, 4, 2, 2).eval()
+    for place in range(1, len(made)):
+        explainer = axiompath.Explainer(model, made[place - 1], made[place], node_names=made.node_names)
+        before, after = (_open_edges(rows, made.bounds[i], directed=directed) for i in (place - 1, place))
+        start = made.bounds[place][0]
+        expected = {}
+        for pair in before.keys() | after.keys():
+            was, now = before.get(pair), after.get(pair)
+            if was is None:
+                expected[pair] = ("edge added", max(now), "events")
+            elif now is None:
+                kind = ("edge expired", max(was), "time") if max(was) < start else ("edge removed", max(was), "events")
+                expected[pair] = kind
+            elif counted and len(was) != len(now):
+                aged = max(was) == max(now)
+                expected[pair] = ("edge aged", max(now), "time") if aged else ("edge reweighted", max(now), "events")
+        changes = explainer.changes(directed=True)
+        found = changes[changes.dst.notna()]
+        ends = zip(found.src_name, found.dst_name, strict=True)
+        told = dict(zip(ends, zip(found.kind, found.last_event, found.reason, strict=True), strict=True))
+        assert told == expected
+        row, gone = made.to_frame().iloc[place], [pair for pair in before if pair not in after]
+        counts = [sum(told[pair][0] == f"edge {word}" for pair in gone) for word in ("removed", "expired")]
+        assert [row.edges_removed, row.edges_expired] == [n if directed else n // 2 for n in counts] or directed
+
+
+def _open_edges(rows, bounds, *, directed):
+    """Times of the events of each pair that count in a window, both ways where edges have no direction."""
+    found = {}
+    for u, v, time, end in rows:
+        if bounds[0] <= time < bounds[1] and (end is None or end >= bounds[1]):
+            for pair in {(str(u), str(v)), (str(u), str(v)) if directed else (str(v), str(u))}:
+                found.setdefault(pair, []).append(time)
+    return found
+
+
+def test_time_and_new_events_are_told_apart_in_blame_and_in_files(tmp_path):
+    table = pd.DataFrame(
+        [("Ann", "Bob", 0, None), ("Bob", "Cy", 5, None), ("Ann", "Cy", 5, 11), ("Cy", "Dee", 12, None)],
+        columns=["src", "dst", "time", "until"],
+    )
+    made = snapshots(table, 5, 10, end="until", until=15, keep="all")
+    read = read_snapshots(save_snapshots(made, tmp_path / "s"))
+    torch.manual_seed(0)
+    model = torch_geometric.nn.GCN(2, 4, 2, 2).double().eval()
+    for one in (made, read):
+        explainer = axiompath.Explainer(model, one[0], one[1])
+        changes = explainer.changes().set_index("kind")
+        assert changes.loc["edge expired", "last_event"] == 0
+        assert changes.loc["edge removed", "last_event"] == 5
+        groups = explainer.blame("Bob", by="reason").by_group().set_index("group").share
+        assert set(groups.index) == {"time", "events"}
+        before, after = (explainer.happened("Bob").blame.told_before, explainer.happened("Bob").blame.told_after)
+        assert abs(groups.sum() - (after - before)) < 1e-9
+    with pytest.raises(InputError, match=r"Expected ends after the times .*row 3 ends before it"):
+        snapshots(table.assign(until=[None, None, 3, None]), 5, 10, end="until")

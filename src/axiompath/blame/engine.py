@@ -18,7 +18,7 @@ import torch
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, WrongKind
-from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED, NODE_ADDED, NODE_REMOVED, add_model_row
+from ..graphs.changes import EDGE_ADDED, EDGES_GONE, NODE_ADDED, NODES_GONE, add_model_row
 from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..network.layers import Network
@@ -388,8 +388,7 @@ def _mix(players: Players, rows: IntArray) -> BoolArray:
     leave the sizes as they were.
     """
     kinds, rng = np.asarray(players.changes.kind), np.random.default_rng(0)
-    of_kind = {kind: kinds == kind for kind in (NODE_ADDED, NODE_REMOVED, EDGE_ADDED, EDGE_REMOVED)}
-    nodes, edges = of_kind[NODE_ADDED] | of_kind[NODE_REMOVED], of_kind[EDGE_ADDED] | of_kind[EDGE_REMOVED]
+    nodes, edges = np.isin(kinds, (NODE_ADDED, *NODES_GONE)), np.isin(kinds, (EDGE_ADDED, *EDGES_GONE))
     half = np.zeros(len(players), dtype=np.bool_)
     for place, group in enumerate((nodes, edges, ~nodes & ~edges)):
         some = rng.permutation(np.flatnonzero(group))

@@ -30,6 +30,7 @@ from ..graphs.changes import (
     pair_directions,
     tell_weights,
 )
+from ..graphs.expiry import tell_expired
 from ..graphs.pair import Pair
 from ..graphs.values import join_values
 
@@ -106,7 +107,8 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
         np.repeat([NOT_APPLIED, APPLIED], [len(gone), len(come)]),
         owners[both],
     )
-    return Players(tell_weights(changes, pair.values), edges, node_of, node_rows, feature_rows, open_nodes)
+    told = tell_expired(tell_weights(changes, pair.values), pair.before.data, pair.after.data)
+    return Players(told, edges, node_of, node_rows, feature_rows, open_nodes)
 
 
 def _rows_of_edges(changes: pd.DataFrame, single: pd.DataFrame) -> IntArray:

@@ -28,6 +28,7 @@ from ..errors import InputError
 from ..graphs.adjacency import run_over, take_rows
 from ..graphs.changes import list_changes, tell_weights
 from ..graphs.data_fields import Features, Fields
+from ..graphs.expiry import tell_expired
 from ..graphs.labels import insert_beside
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
@@ -188,7 +189,7 @@ def find_pair_changes(
 ) -> pd.DataFrame:
     """`list_changes` of a pair; `names` go before those that the graphs bring along."""
     found = number_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
-    return tell_weights(found, pair.values)
+    return tell_expired(tell_weights(found, pair.values), pair.before.data, pair.after.data)
 
 
 def number_pair_changes(

@@ -69,10 +69,13 @@ def diff(
         print_json({**counts, "changes": records(changes), "predictions": predictions})
         return
     console = Terminal()
+    aged, expired = counts["edges_aged"], counts["edges_expired"]
+    by_time = f" By time alone: {expired:,} expired, {aged:,} aged." if expired or aged else ""
     console.print(
         f"Edges: {counts['edges_added']:,} added, {counts['edges_removed']:,} removed, "
-        f"{counts['edges_reweighted']:,} reweighted. Nodes: {counts['nodes_added']:,} added, "
-        f"{counts['nodes_removed']:,} removed, {counts['features_changed']:,} with other features."
+        f"{counts['edges_reweighted']:,} reweighted.{by_time} Nodes: {counts['nodes_added']:,} added, "
+        f"{counts['nodes_removed'] + counts['nodes_expired']:,} removed, "
+        f"{counts['features_changed']:,} with other features."
     )
     if len(changes):
         console.print(changes_table(changes, limit))

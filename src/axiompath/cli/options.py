@@ -70,6 +70,7 @@ class EventColumns:
     time: Annotated[str | None, typer.Option(help="Column of the time: dates or numbers.")] = None
     weight: Annotated[str | None, typer.Option(help="Column of a weight or rating; else edges have none.")] = None
     relation: Annotated[str | None, typer.Option(help="Column of what an event is: edges have types.")] = None
+    end: Annotated[str | None, typer.Option(help="Column of when an edge ended; empty where it has not.")] = None
     most_relations: Annotated[
         int | None, typer.Option(min=1, help="As many relations, the commonest at first; all others are one.")
     ] = None

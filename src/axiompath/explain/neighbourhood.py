@@ -23,7 +23,7 @@ from scipy.sparse import csgraph
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
-from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED
+from ..graphs.changes import EDGE_ADDED, EDGES_GONE
 from ..graphs.labels import label_nodes
 from ..outputs import CLASSES
 from .explanation import Explanation
@@ -136,14 +136,14 @@ def look_around(change: Change, row: int, changes: pd.DataFrame) -> Sighted:
 
 def states_of(ids: IntArray, edges: IntArray, changes: pd.DataFrame) -> tuple[IntArray, IntArray, bool]:
     """The same edges, once where both directions are one; the state of each; whether directions count."""
-    changed = changes[changes.kind.isin([EDGE_ADDED, EDGE_REMOVED])]
+    changed = changes[changes.kind.isin([EDGE_ADDED, *EDGES_GONE])]
     directed = bool(changed.directed.any()) if len(changed) else False
     if not directed:
         edges = np.unique(np.sort(edges, axis=1), axis=0)
     keys = pd.MultiIndex.from_arrays(list(ids[edges].T)) if len(edges) else pd.MultiIndex.from_arrays([[], []])
     states = np.full(len(edges), KEPT)
-    for state, kind in ((ADDED, EDGE_ADDED), (REMOVED, EDGE_REMOVED)):
-        part = changed[changed.kind == kind]
+    for state, kinds in ((ADDED, [EDGE_ADDED]), (REMOVED, EDGES_GONE)):
+        part = changed[changed.kind.isin(kinds)]
         ends = part[["src", "dst"]].to_numpy(dtype=np.int64).reshape(-1, 2)
         ends = ends if directed else np.concatenate([ends, ends[:, ::-1]])
         if len(ends) and len(edges):

@@ -53,6 +53,7 @@ class Columns(NamedTuple):
     time: Any = None
     weight: Any = None
     relation: Any = None
+    end: Any = None
 
 
 def read_event_table(
@@ -112,10 +113,10 @@ def _kind_of(table: Any) -> str:
 
 
 def find_columns(table: pd.DataFrame, asked: Columns, what: str) -> list[Any]:
-    """The columns of sender, receiver, time, weight and relation; the last two are None where none is asked for."""
+    """The columns of `Columns`, in order; weight, relation and end are None where none is asked for."""
     found: list[Any] = []
-    for name, role, known in zip(asked, Columns._fields, (SENDERS, RECEIVERS, MOMENTS, (), ()), strict=True):
-        if name is None and role in ("weight", "relation"):
+    for name, role, known in zip(asked, Columns._fields, (SENDERS, RECEIVERS, MOMENTS, (), (), ()), strict=True):
+        if name is None and role in ("weight", "relation", "end"):
             found.append(None)
             continue
         column = _find(table, known if name is None else (name,))

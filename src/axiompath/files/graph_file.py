@@ -25,6 +25,7 @@ from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
 from ..graphs.data_fields import ascends, fields_of_edges, read_ends, read_types, to_torch_csr
+from ..graphs.expiry import DATED, EDGE_TIME, TIME_FIELDS, WINDOW
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import read_snapshot
 from ..graphs.stack import find_schema, stack
@@ -39,6 +40,7 @@ from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 ARRAYS = (
     "x", "edge_index", "edge_weight", "edge_attr", "edge_type", "n_id", "y", "batch", "graph_id", "edge_label_index",
+    *TIME_FIELDS,
 )  # fmt: skip
 NAME_FIELDS = ("node_names", "class_names")
 RELATIONS_CALLED = "relation_names"
@@ -114,6 +116,10 @@ def _check_beside(data: Data, name: str) -> None:
     types = data.get("edge_type")
     if types is not None:
         read_types(types, num_edges, f"{name}.edge_type")
+    for key, shape in ((EDGE_TIME, (num_edges,)), (WINDOW, (2,)), (DATED, ())):
+        held = data.get(key)
+        if held is not None and (tuple(held.shape) != shape or held.is_complex()):
+            raise InputError(f"Expected `{name}.{key}` of shape {list(shape)} (got {list(held.shape)}).")
     pairs = data.get("edge_label_index")
     if pairs is not None:
         read_ends(pairs, data.x.shape[0], f"{name}.edge_label_index")

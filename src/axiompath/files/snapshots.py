@@ -38,6 +38,7 @@ def snapshots(
     time: Any = None,
     weight: Any = None,
     relation: Any = None,
+    end: Any = None,
     most_relations: int | None = None,
     rule: str | None = None,
     nodes: Any = None,
@@ -59,6 +60,8 @@ def snapshots(
     src, dst, time, weight: the columns; the first three are found by their names where these say it.
     relation: the column that says what an event is: edges then have types, `edge_type`, one edge a pair and relation;
         with `most_relations` as many, the commonest of the first window, and one for all others.
+    end: the column of when what an event began ended, empty where it has not. Without it an edge can only expire, when
+        its last event is older than the window.
     rule: how the events of a pair make one edge: once (no weight), count, sum, mean, min, max, first or last; without
         one, once, and the sum where there is a `weight`.
     nodes: a table with a column `id`, and where there are any a `label` and features, a number in every other column.
@@ -74,11 +77,11 @@ def snapshots(
     how = Recipe(rule or ("once" if weight is None else "sum"), bool(directed), keep, features or "degrees")
     if is_graph_list(events):
         periods = {"every": every, "window": window, "time": time, "start": start, "until": until}
-        for name, value in (periods | {"relation": relation}).items():
+        for name, value in (periods | {"relation": relation, "end": end}).items():
             if value is not None:
                 raise InputError(f"Expected no `{name}` with a list of graphs, one a snapshot (got {value!r}).")
         return snapshots_of_graphs(events, how, table, directed)
-    columns, lengths = Columns(src, dst, time, weight, relation), (every, None if window == "all" else window)
+    columns, lengths = Columns(src, dst, time, weight, relation, end), (every, None if window == "all" else window)
     read = read_event_table(events, columns, periods=lengths, loops=loops, max_bytes=max_bytes)
     windows = cut_windows(read, every, window, start, until)
     return make_snapshots(

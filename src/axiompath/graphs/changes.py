@@ -24,8 +24,11 @@ from .snapshot import Snapshot, differing_features
 NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED = "node added", "node removed", "features changed"
 EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED = "edge added", "edge removed", "edge reweighted"
 EDGE_CHANGED = "edge features changed"
-CHANGES = (NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED, EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED, EDGE_CHANGED)
-EDGE_CHANGES = CHANGES[3:]
+# What the passing of time does, where snapshots hold the events of a window: see `expiry`.
+EDGE_EXPIRED, EDGE_AGED, NODE_EXPIRED = "edge expired", "edge aged", "node expired"
+EDGE_CHANGES = (EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED, EDGE_CHANGED, EDGE_EXPIRED, EDGE_AGED)
+CHANGES = (NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED, *EDGE_CHANGES, NODE_EXPIRED)
+EDGES_GONE, NODES_GONE = (EDGE_REMOVED, EDGE_EXPIRED), (NODE_REMOVED, NODE_EXPIRED)
 COUNTED = {
     "nodes_added": NODE_ADDED,
     "nodes_removed": NODE_REMOVED,
@@ -34,6 +37,9 @@ COUNTED = {
     "edges_removed": EDGE_REMOVED,
     "edges_reweighted": EDGE_REWEIGHTED,
     "edge_features_changed": EDGE_CHANGED,
+    "edges_expired": EDGE_EXPIRED,
+    "edges_aged": EDGE_AGED,
+    "nodes_expired": NODE_EXPIRED,
 }
 MODEL_RETRAINED = "model retrained"  # what happened besides, to no node or edge
 
@@ -149,6 +155,8 @@ def add_model_row(changes: pd.DataFrame) -> pd.DataFrame:
     found = changes.astype({"src": "Int64"})
     found["kind"] = found.kind.cat.add_categories([MODEL_RETRAINED])
     row = {"id": len(found), "kind": MODEL_RETRAINED, "relation": -1, "num_edges": 0, "directed": True}
+    if "reason" in found:
+        row["reason"] = "model"
     last = pd.DataFrame([row]).reindex(columns=found.columns).astype(found.dtypes.to_dict())
     return pd.concat([found, last], ignore_index=True)
 

@@ -26,6 +26,7 @@ class Events:
     target: IntArray
     times: Times
     weights: FloatArray | None
+    ends: Any  # when what each event began ended, as the times are, the largest number where never; None for no ends
     names: tuple[str, ...]  # of the nodes, by number
     relation: IntArray | None  # what each event is, by number, where kinds of events are told apart
     relation_names: tuple[str, ...]
@@ -43,6 +44,7 @@ def read_events(
     time: Any,
     weight: Any = None,
     relation: Any = None,
+    end: Any = None,
     *,
     what: str = "the events",
     dated: bool = False,
@@ -58,7 +60,8 @@ def read_events(
         columns["weight"] = _plain(weight)
     if relation is not None:
         columns["relation"] = read_labels(relation)
-    if len({len(column) for column in columns.values()}) > 1:
+    ending = None if end is None else _plain(end)
+    if len({len(column) for column in (*columns.values(), *([] if ending is None else [ending]))}) > 1:
         sizes = ", ".join(f"{len(column):,} in {name!r}" for name, column in columns.items())
         raise InputError(f"Expected columns of one length in {what} (got {sizes}).")
     missing = np.zeros(len(columns["source"]), dtype=np.bool_)
@@ -79,6 +82,7 @@ def read_events(
         )
     times = read_times(columns["time"][kept], f"the column of times of {what}", dated=dated)
     weights = None if weight is None else _numbers(columns["weight"][kept], what)
+    ends_at = None if ending is None else _read_ends(ending[kept], times, what)
     order = np.argsort(times.values, kind="stable")
     ends = [columns[side].to_numpy()[kept][order] for side in ("source", "target")]
     pairs = np.stack(ends, axis=1).ravel()  # in order of time, the sender first
@@ -99,6 +103,7 @@ def read_events(
         target=numbers[1::2].astype(np.int64),
         times=replace(times, values=times.values[order]),
         weights=None if weights is None else weights[order],
+        ends=None if ends_at is None else ends_at[order],
         names=tuple(str(name) for name in names),
         relation=None if kinds is None else kinds.astype(np.int64),
         relation_names=tuple(str(name) for name in called),
@@ -122,6 +127,22 @@ def read_labels(column: Any) -> pd.Series[Any]:
             else series.str.strip()
         )
     return text.astype(object).where(~missing & (text != ""), None)
+
+
+def _read_ends(column: pd.Series[Any], times: Times, what: str) -> Any:
+    """When what each event began ended; the largest number where the cell is empty."""
+    there = column.notna() & (column.astype(str).str.strip() != "") if _texts(column) else column.notna()
+    never = np.iinfo(np.int64).max if times.values.dtype.kind == "i" else np.inf
+    ends = np.full(len(column), never, dtype=times.values.dtype)
+    if there.any():
+        read = read_times(column[there], f"the column of ends of {what}", dated=times.dated)
+        if read.dated != times.dated:
+            raise InputError(f"Expected times and ends of one kind in {what} (got dates and numbers).")
+        ends[there.to_numpy()] = read.values
+    early = np.flatnonzero(ends < times.values)
+    if len(early):
+        raise InputError(f"Expected ends after the times in {what} (row {column.index[early[0]] + 1} ends before it).")
+    return ends
 
 
 def _are_whole(numbers: pd.Series[Any]) -> bool:

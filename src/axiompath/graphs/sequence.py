@@ -17,6 +17,7 @@ from ..errors import InputError, TooLarge
 from ..memory import show_bytes
 from .clock import show_time
 from .events import Events
+from .expiry import expired_edges
 from .node_features import Moment, code_names, make_features
 from .windows import Windows, pair_keys, pool_edges, split_keys
 
@@ -93,7 +94,7 @@ class Snapshots(Sequence[Data]):
         return next((tuple(graph.class_names) for graph in self.graphs if graph.get("class_names")), ())
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a snapshot: its name, where its window begins and ends, nodes, edges, edges that came and went."""
+        """One row a snapshot: its name, where its window begins and ends, nodes, edges, and which came and went."""
         rows: list[dict[str, Any]] = []
         keys_before: Any = None
         for place, graph in enumerate(self.graphs):
@@ -102,9 +103,13 @@ class Snapshots(Sequence[Data]):
             if self.bounds:
                 row |= dict(zip(("start", "end"), map(self._moment, self.bounds[place]), strict=True))
             row |= {"nodes": int(graph.num_nodes or 0), "edges": len(keys), "edges_added": 0, "edges_removed": 0}
-            if keys_before is not None:
+            row["edges_expired"] = 0
+            if place:
+                gone = np.setdiff1d(keys_before, keys, assume_unique=True)
+                before = self.graphs[place - 1]
+                expired = np.intersect1d(gone, _edge_keys(before, expired_edges(before, graph)))
                 row["edges_added"] = len(np.setdiff1d(keys, keys_before, assume_unique=True))
-                row["edges_removed"] = len(np.setdiff1d(keys_before, keys, assume_unique=True))
+                row["edges_removed"], row["edges_expired"] = len(gone) - len(expired), len(expired)
             rows.append(row)
             keys_before = keys
         return pd.DataFrame(rows)
@@ -163,8 +168,11 @@ def make_snapshots(
     graphs: list[Data] = []
     room = max_bytes
     for place, (first, stop) in enumerate(zip(windows.first.tolist(), windows.stop.tolist(), strict=True)):
-        source, target = events.source[first:stop], events.target[first:stop]
-        weights = None if events.weights is None else events.weights[first:stop]
+        events_in = np.arange(first, stop)
+        if events.ends is not None:
+            events_in = events_in[events.ends[first:stop] >= windows.ends[place]]
+        source, target, moments = (values[events_in] for values in (events.source, events.target, events.times.values))
+        weights = None if events.weights is None else events.weights[events_in]
         if recipe.keep == "all":
             nodes = np.arange(len(names))
         elif seen is not None:
@@ -178,7 +186,7 @@ def make_snapshots(
             )
         if recipe.keep == "window":
             source, target = np.searchsorted(nodes, source), np.searchsorted(nodes, target)
-        kinds = None if events.relation is None else events.relation[first:stop]
+        kinds = None if events.relation is None else events.relation[events_in]
         pooled = pool_edges(source, target, weights, recipe.rule, directed=recipe.directed, relations=kinds)
         called = names[: len(nodes)] if recipe.keep != "window" else tuple(names[node] for node in nodes.tolist())
         data = Data(edge_index=torch.from_numpy(pooled.edges), n_id=torch.from_numpy(nodes))
@@ -186,10 +194,14 @@ def make_snapshots(
             data.x = torch.from_numpy(np.ascontiguousarray(table.x[rows[nodes]], dtype=np.float32))
         else:
             moment = Moment(
-                nodes, called, source, target, events.times.values[first:stop], weights, len(names),
+                nodes, called, source, target, moments, weights, len(names),
                 None if codes is None else codes[nodes],
             )  # fmt: skip
             data.x = make_features(moment, recipe.features)
+        if windows.starts[place] < windows.ends[place]:  # else it is one of a list of graphs
+            start, end = windows.starts[place].item(), windows.ends[place].item()
+            data.edge_time, data.window = torch.from_numpy(moments[pooled.last]), torch.tensor([start, end])
+            data.dated = torch.tensor(windows.dated)
         if pooled.weights is not None:
             data.edge_weight = torch.from_numpy(pooled.weights.astype(np.float32))
         if pooled.relations is not None:
@@ -255,10 +267,10 @@ def _rows_in(table: KnownNodes | None, names: tuple[str, ...]) -> IntArray:
     return np.asarray(pd.Index(table.names).get_indexer(pd.Index(names)), dtype=np.int64)
 
 
-def _edge_keys(graph: Data) -> Any:
-    """A value for each edge, sorted; both directions of a pair are one where every edge has one back."""
-    ends = graph.n_id.numpy()[graph.edge_index.numpy()]
-    relations = graph.edge_type.numpy() if graph.get("edge_type") is not None else np.zeros_like(ends[0])
+def _edge_keys(graph: Data, some: Any = slice(None)) -> Any:
+    """A value for each edge, or for some, sorted; both directions of a pair are one where every edge has one back."""
+    ends = graph.n_id.numpy()[graph.edge_index.numpy()[:, some]]
+    relations = graph.edge_type.numpy()[some] if graph.get("edge_type") is not None else np.zeros_like(ends[0])
     forth, back = (np.unique(_pairs_and_relations(way, relations)) for way in (ends, ends[::-1]))
     if not np.array_equal(forth, back):
         return forth

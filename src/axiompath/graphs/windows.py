@@ -123,6 +123,7 @@ class PooledEdges(NamedTuple):
     edges: IntArray  # [2, num_edges]
     weights: FloatArray | None
     relations: IntArray | None
+    last: IntArray  # [num_edges]: place of the last event of each among the events
 
 
 def pool_edges(
@@ -153,14 +154,15 @@ def pool_edges(
     begins = np.flatnonzero((np.diff(keys, prepend=-1) != 0) | (np.diff(kinds, prepend=-1) != 0))
     pooled = None if rule == "once" else _pool(None if weights is None else weights[order], begins, len(order), rule)
     edges, kinds = np.stack(split_keys(keys[begins])), kinds[begins]
+    last = order[np.append(begins[1:], len(order)) - 1] if len(begins) else order
     if not directed:
         mirrored = np.flatnonzero(edges[0] != edges[1])
         edges = np.concatenate([edges, edges[::-1, mirrored]], axis=1)
-        kinds = np.concatenate([kinds, kinds[mirrored]])
+        kinds, last = (np.concatenate([values, values[mirrored]]) for values in (kinds, last))
         order = np.lexsort((kinds, pair_keys(*edges)))
-        edges, kinds = edges[:, order], kinds[order]
+        edges, kinds, last = edges[:, order], kinds[order], last[order]
         pooled = None if pooled is None else np.concatenate([pooled, pooled[mirrored]])[order]
-    return PooledEdges(edges, pooled, None if relations is None else kinds)
+    return PooledEdges(edges, pooled, None if relations is None else kinds, last)
 
 
 def _pool(weights: FloatArray | None, begins: IntArray, num_events: int, rule: str) -> FloatArray:

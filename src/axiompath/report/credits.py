@@ -21,11 +21,11 @@ from ..graphs.changes import (
     CHANGES,
     EDGE_ADDED,
     EDGE_CHANGES,
-    EDGE_REMOVED,
+    EDGES_GONE,
     FEATURES_CHANGED,
     MODEL_RETRAINED,
     NODE_ADDED,
-    NODE_REMOVED,
+    NODES_GONE,
 )
 from ..scan.flat import Flat
 from ..scan.tally import Facts, estimate_shares
@@ -94,7 +94,7 @@ def index_changes(changes: pd.DataFrame) -> Index:
     keys, owners = np.concatenate([there, back[both]]), np.concatenate([rows, rows[both]])
     order = np.argsort(keys, kind="stable")
     found = {}
-    for name, wanted in (("come", (NODE_ADDED, NODE_REMOVED)), ("features", (FEATURES_CHANGED,))):
+    for name, wanted in (("come", (NODE_ADDED, *NODES_GONE)), ("features", (FEATURES_CHANGED,))):
         mine = np.flatnonzero(np.isin(kinds, [UNIT_KINDS.index(kind) for kind in wanted]))
         found[name] = np.full(len(nodes), -1)
         found[name][places[mine, 0]] = mine
@@ -118,7 +118,8 @@ def index_changes(changes: pd.DataFrame) -> Index:
 
 def _spread(units: IntArray, rows: IntArray, kinds: IntArray) -> IntArray:
     """Of the changed edges `rows`, whose ends have these units [num, 2]: those that moved a degree the way it went."""
-    step = (kinds == UNIT_KINDS.index(EDGE_ADDED)).astype(np.int64) - (kinds == UNIT_KINDS.index(EDGE_REMOVED))
+    step = (kinds == UNIT_KINDS.index(EDGE_ADDED)).astype(np.int64)
+    step -= np.isin(kinds, [UNIT_KINDS.index(kind) for kind in EDGES_GONE])
     pairs = np.stack([units.T.ravel(), np.tile(rows, 2)], axis=1)
     once = np.append(np.ones(len(rows), dtype=np.bool_), units[:, 0] != units[:, 1])  # a loop is at its node once
     pairs, steps = pairs[once], np.tile(step, 2)[once]
@@ -142,7 +143,7 @@ def match_paths(index: Index, flat: Flat) -> Matched:
     edges = np.where(edges >= 0, edges, back)
     fits = np.full(len(UNIT_KINDS), -1)
     fits[[UNIT_KINDS.index(EDGE_ADDED), UNIT_KINDS.index(NODE_ADDED)]] = GAINED
-    fits[[UNIT_KINDS.index(EDGE_REMOVED), UNIT_KINDS.index(NODE_REMOVED)]] = LOST
+    fits[[UNIT_KINDS.index(kind) for kind in (*EDGES_GONE, *NODES_GONE)]] = LOST
     wanted = fits[index.kinds] if index.num_changes else fits[:0]
     edges = _only(edges, wanted, kinds)
     nodes = _only(_take(index.come_or_gone, place), wanted, kinds)

@@ -30,7 +30,7 @@
 
   // ---- overview --------------------------------------------------------------------------------------------------
   const bar = (part, colour, most) => el("div", { class: "bar", style: `width:${Math.max(1, 100 * Math.abs(part) / most).toFixed(1)}%;background:${colour}` });
-  const colourOf = (kind) => ({ "edge added": "var(--gained)", "node added": "var(--gained)", "edge removed": "var(--lost)", "node removed": "var(--lost)", "features changed": "var(--feature)", "model retrained": "var(--model)" })[kind] ?? "var(--reweighted)";
+  const colourOf = (kind) => ({ "edge added": "var(--gained)", "node added": "var(--gained)", "edge removed": "var(--lost)", "node removed": "var(--lost)", "edge expired": "var(--lost)", "node expired": "var(--lost)", "features changed": "var(--feature)", "model retrained": "var(--model)" })[kind] ?? "var(--reweighted)";
   const merged = () => {
     const total = sum(steps.map((s) => s.total)) || 1;
     const flows = new Map(), causes = {};

@@ -16,7 +16,7 @@ import numpy as np
 from ..change.states import CAUSE_WORDS
 from ..explain.explanation import Explanation
 from ..explain.neighbourhood import ADDED, KEPT, REMOVED, Sighted, gather
-from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED
+from ..graphs.changes import EDGE_ADDED, EDGES_GONE
 from ..graphs.labels import TO
 from ..outputs import LABELS, VALUE
 from ..scan.scan import Scan
@@ -123,8 +123,9 @@ def see_paths(explanation: Explanation, index: Index, nodes: NodeTable) -> Sight
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         owners = find_edges(index, pairs)[0]
     states = np.full(len(pairs), KEPT)
-    for state, kind in ((ADDED, EDGE_ADDED), (REMOVED, EDGE_REMOVED)):
-        states[(owners >= 0) & (index.kinds[np.maximum(owners, 0)] == UNIT_KINDS.index(kind))] = state
+    for state, kinds in ((ADDED, [EDGE_ADDED]), (REMOVED, EDGES_GONE)):
+        wanted = np.isin(index.kinds, [UNIT_KINDS.index(kind) for kind in kinds])
+        states[(owners >= 0) & np.append(wanted, False)[owners]] = state
     rows = nodes.find(ids)
     classes = (
         np.where(rows[:, None] >= 0, nodes.classes[np.maximum(rows, 0)], -1)

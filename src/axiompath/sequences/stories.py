@@ -66,6 +66,9 @@ class StepCounts:
     flipped: int  # those of them that changed their class, or one of their labels
     num_paths: int  # altered paths of all of them
     edge_features_changed: int = 0
+    edges_expired: int = 0  # and those below: time alone did it, see `graphs.expiry`
+    edges_aged: int = 0
+    nodes_expired: int = 0
 
 
 @dataclass(frozen=True, eq=False)

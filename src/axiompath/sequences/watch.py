@@ -240,6 +240,7 @@ def _do_step(folder: Path, step: Step, made: Snapshots, held: WatchProgress, pac
     return WatchedStep(
         step.before, step.after, int(counts.edges_added), int(counts.edges_removed), explainer.num_shared,
         int(numbers["num_moved"]), int(numbers["num_flipped"]), int(numbers["num_explained"]), score,
+        int(counts.edges_expired),
     )  # fmt: skip
 
 

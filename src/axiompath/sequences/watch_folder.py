@@ -42,13 +42,14 @@ class WatchedStep:
     before: Text
     after: Text
     edges_added: Counted
-    edges_removed: Counted
+    edges_removed: Counted  # by an event
     num_predicted: Counted  # that both snapshots have: nodes, or pairs that were asked for
     num_moved: Counted
     num_flipped: Counted
     num_explained: Counted
     # Share of the labelled nodes of `after` that training never saw for which it is right.
     score: Annotated[float, Meta(ge=0, le=1)] | None
+    edges_expired: Counted = 0  # their last event is older than the window
 
 
 @dataclass(frozen=True)
