@@ -41,7 +41,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Every claim about speed, measured; the tables of docs/ are written anew. Hours, and a machine that nobody else uses.
 benchmark: $(READY)
