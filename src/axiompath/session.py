@@ -37,6 +37,7 @@ from .graphs.snapshot import find_numbers
 from .network.digests import digest_network
 from .outputs import Output
 from .readers import AS_IT_IS, Usage
+from .readers.packed import pack_edge_sets
 from .readers.typed import prepare_types
 
 
@@ -221,6 +222,7 @@ def open_session(
     `offered` are the names of classes that a graph brings along, which are taken where they fit the model.
     """
     models = (model,) if model_before is None else (model_before, model)
+    before, after, usage = pack_edge_sets(model, before, after, usage)
     if not paths:
         answers = answer_unread(models, before, after, usage, node_names)
         classes = read_class_names(class_names)

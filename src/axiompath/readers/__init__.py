@@ -3,6 +3,7 @@
 tape.py               every torch call on the features as a step: Recorder, Recording
 arguments.py          how the model is called on a graph: arguments of forward by the names of its fields
 provision.py          the graphs with what they lack for that: pairs, the numbers of their graphs
+packed.py             the same for a model of several snapshots or edge sets, packed in one graph
 trial.py              runs a copy of the model once on real data, recorded
 forms.py              an affine expression in values already computed: Form
 bases.py              the values that the Network will hold, as they are found

@@ -26,9 +26,10 @@ from ..outputs import VALUE
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
 from .assembly import assemble_network
 from .calls import READERS
+from .packed import PackedCall
 from .tape import FailingModel, Recording, Ref, TypedInputs, UnreadableModel, quoted
-from .traced.assemble import answers_alike, read_traced
-from .trial import copy_model, record_model
+from .traced.assemble import read_traced
+from .trial import answers_alike, copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -71,7 +72,8 @@ def read_network(
         return read_aligned(*graphs, fields)
 
     num_edges = max(side.edge_index.shape[1] for side in snapshots)
-    if pairs is None and snapshots[0].graphs is None and num_edges > WHOLE_EDGES:
+    packed = isinstance(usage.call, PackedCall)
+    if not packed and pairs is None and snapshots[0].graphs is None and num_edges > WHOLE_EDGES:
         network, fields = read_samples(model, *sample_pair(match_snapshots(*snapshots, graphs)), usage)
         plain = find_places(network, align(fields), None)
         sides = with_edges(network, plain)
@@ -79,6 +81,8 @@ def read_network(
         passes = run_pair(network, *sides)
         give_back()
         return ReadModel(network, fields, plain, *sides, *passes)
+    if isinstance(usage.call, PackedCall):
+        return _read_traced(model, graphs, align, usage, pairs)
     try:
         return _read_and_check(model, graphs, align, run_pair, usage, pairs)
     except UnreadableModel as refusal:

@@ -21,6 +21,7 @@ from .arguments import (
     Arguments,
     ModelCall,
     TypedAnswer,
+    Usage,
     copy_data,
     find_arguments,
     is_feature,
@@ -313,6 +314,15 @@ def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -
     if not isinstance(result, torch.Tensor):
         raise refuse_output(result, arguments)
     return result
+
+
+def answers_alike(model: nn.Module, graphs: tuple[Data, Data], settings: Collection[str], usage: Usage) -> bool:
+    """Whether the model gives the same on `after` with these settings of `before`."""
+    other = copy.copy(graphs[1])
+    for name in settings:
+        other[name] = graphs[0][name]
+    answers = [run_model(copy_model(model), data, usage.call) for data in (graphs[1], other)]
+    return answers[0].shape == answers[1].shape and torch.equal(answers[0], answers[1])
 
 
 def dtype_of_model(duplicate: nn.Module) -> torch.dtype:

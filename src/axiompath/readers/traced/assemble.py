@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..arguments import Usage, copy_data, find_arguments
 from ..columns import SEPARATE, decide_output
 from ..elementwise import FINAL
 from ..layout import lay_out
+from ..packed import PackedCall
 from ..tape import UnreadableModel
 from ..trial import copy_model, dtype_of_model, run_model
 from .functions import FUNCTIONS
@@ -92,9 +92,13 @@ def _record(model: nn.Module, data: Data, usage: Usage, name: str) -> Trace:
     dtype = dtype_of_model(duplicate)
 
     def run(copied: Data) -> Trace:
+        if isinstance(usage.call, PackedCall):
+            return _record_steps(duplicate, copied, usage.call)
         inputs = {key: copied[key] for key in copied.keys() if isinstance(copied[key], torch.Tensor)}  # noqa: SIM118
         features = {key for key in inputs if key == "x" or _is_feature(data, key)}
-        return record(duplicate, lambda: arguments.run(duplicate, copied), inputs, features)
+        trace = record(duplicate, lambda: arguments.run(duplicate, copied), inputs, features)
+        trace.num_nodes = copied.x.shape[0]
+        return trace
 
     try:
         return run(copy_data(data, dtype))
@@ -111,10 +115,42 @@ def _record(model: nn.Module, data: Data, usage: Usage, name: str) -> Trace:
             ) from error
 
 
+def _record_steps(duplicate: nn.Module, copied: Data, call: PackedCall) -> Trace:
+    """The same of steps that are packed in one graph: every field of a step is an input of its own."""
+    packing = call.packing
+    steps = packing.unpack(copied)
+    inputs = {
+        f"{key}@{k}": step[key]
+        for k, step in enumerate(steps)
+        for key in step.keys()  # noqa: SIM118
+        if isinstance(step[key], torch.Tensor)
+    }
+    last = packing.rows(copied, len(steps) - 1)
+    features = {key for key in inputs if _is_feature(copied, packing.merged_name(key))}
+    trace = record(
+        duplicate,
+        lambda: call.answer_on(duplicate, steps, last, copied.x.shape[0]),
+        {**inputs, "rows": last},
+        features,
+    )
+    rows = [packing.rows(copied, k).numpy() for k in range(len(steps))]
+    for number, key in list(trace.fields.items()):
+        if key == "rows":
+            del trace.fields[number]
+        if "@" in key:
+            trace.rows[number] = rows[int(key.rsplit("@", 1)[1])]
+            trace.fields[number] = packing.merged_name(key)
+    trace.num_nodes = copied.x.shape[0]
+    return trace
+
+
 def _is_feature(data: Data, key: str) -> bool:
-    value = data[key]
+    value = data.get(key)
     return (
-        value.dim() == 2 and value.is_floating_point() and level_of(data, key) == NODE and value.shape[1] != len(value)
+        isinstance(value, torch.Tensor)
+        and value.dim() == 2
+        and value.is_floating_point()
+        and (key == "x" or (level_of(data, key) == NODE and value.shape[1] != len(value)))
     )
 
 
@@ -177,7 +213,8 @@ def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Fields:
     chosen = "edge_weight" if "edge_weight" in weights else weights[0] if weights else PLAIN_FIELDS.weights
     features = [name for name in sorted(used) if name != "x" and _is_feature_of(graphs, name)]
     rest = tuple(name for name in numbers if name != chosen)
-    return Fields(("x", *features), chosen, rest)
+    types = "edge_type" if graphs[1].get("relation_names") is not None and "edge_type" in graphs[1] else None
+    return Fields(("x", *features), chosen, rest, types)
 
 
 def _check_fields(reader: Reader, fields: Fields, graphs: tuple[Data, Data]) -> None:
@@ -207,15 +244,6 @@ def _check_fields(reader: Reader, fields: Fields, graphs: tuple[Data, Data]) -> 
                 "features, nor weights or features of edges, so that what changed there cannot be listed; give it in "
                 "one of these."
             )
-
-
-def answers_alike(model: nn.Module, graphs: tuple[Data, Data], settings: Collection[str], usage: Usage) -> bool:
-    """Whether the model gives the same on `after` with these settings of `before`."""
-    other = copy.copy(graphs[1])
-    for name in settings:
-        other[name] = graphs[0][name]
-    answers = [run_model(copy_model(model), data, usage.call) for data in (graphs[1], other)]
-    return answers[0].shape == answers[1].shape and torch.equal(answers[0], answers[1])
 
 
 def _dense(value: torch.Tensor) -> torch.Tensor:

@@ -67,7 +67,7 @@ def moved(value: Value, places: tuple[torch.Tensor, ...]) -> Value:
 
 def _joined(step: Step, values: list[Value]) -> Value:
     """Several tensors side by side, or one written into another."""
-    values = _spread_beside(step, values)
+    values = _in_one_row(step, _spread_beside(step, values))
     axis = values[0].axis
     for value in values[1:]:
         if value.axis.root is not axis.root:
@@ -87,6 +87,22 @@ def _joined(step: Step, values: list[Value]) -> Value:
     if not any(bool(one.any()) for one in absent):
         return Value(form, axis, (found[0], found[1]))
     return _filled(step, form, axis, found, absent)
+
+
+def _in_one_row(step: Step, values: list[Value]) -> list[Value]:
+    """Rows of several nodes that stand beside each other: given to the last of them."""
+    if all(np.array_equal(np.unique(value.rows(1)), np.unique(values[0].rows(1))) for value in values):
+        return values
+    dimensions = [value.row_dimension() for value in values]
+    if len(set(dimensions)) > 1 or dimensions[0] is None:
+        return values
+    if step.name == "cat" and step.argument(1, "dim", 0) % values[0].places[1].dim() == dimensions[0]:
+        return values
+    found = [(value.rows_along(0), value.rows_along(1)) for value in values]
+    if len({len(rows[1]) for rows in found}) > 1:
+        return values
+    latest = max(found, key=lambda rows: int(rows[1].max(initial=-1)))
+    return [step.reader.carried(value, rows, latest) for value, rows in zip(values, found, strict=True)]
 
 
 def _spread_beside(step: Step, values: list[Value]) -> list[Value]:
@@ -218,7 +234,7 @@ def _read_out(step: Step, value: Value, over: list[int], row: int | None) -> Val
     assert row is not None
     if over != [row]:
         raise step.refuse("adds up rows and columns at once; write it as two steps.")
-    axis = reader.target_of(None, (1, 1))
+    axis, _ = reader.target_of(None, (1, 1))
     rows = value.listed(0), value.listed(1)
     targets = np.zeros(len(rows[0]), dtype=np.int64), np.zeros(len(rows[1]), dtype=np.int64)
     form = reader.sent(value, rows, targets, axis)

@@ -153,13 +153,19 @@ def scatter(step: Step) -> Value:
     rows, sent, columns, width = [], [], None, 0
     shapes = step.shapes
     dimension = 0 if "put" in name else step.argument(1, "dim") % len(shapes[1])
+    base = step.form(0) if 0 in step.features else None
+    if base is None:
+        axis, into = reader.target_of(step.inputs[1], (shapes[0][dimension], shapes[1][dimension]))
+    else:
+        axis = base.axis
+        into = base.rows_along(0), base.rows_along(1)
     width = int(np.prod([size for d, size in enumerate(shapes[1]) if d != dimension]))
     for side in (0, 1):
         numbers = in_rows(shapes[side][dimension], shapes[side], dimension).reshape(-1)[targets[side].reshape(-1)]
         own = value.places[side].reshape(-1)
         pairs = torch.unique(torch.stack([own // value.width, numbers // width]), dim=1)
         rows.append(pairs[0].numpy())
-        sent.append(pairs[1].numpy())
+        sent.append(into[side][pairs[1].numpy()])
         match = torch.unique(torch.stack([own % value.width, numbers % width]), dim=1)
         if match.numel():
             if match.shape[1] != width or (columns is not None and not np.array_equal(columns, match.numpy())):
@@ -170,12 +176,7 @@ def scatter(step: Step) -> Value:
     order = columns[0][np.argsort(columns[1])]
     if not np.array_equal(order, np.arange(value.width)):
         value = replace(value, form=value.form.select(order))
-    axis = (
-        step.form(0).axis
-        if 0 in step.features
-        else reader.target_of(step.inputs[1], (shapes[0][dimension], shapes[1][dimension]))
-    )
-    places = tuple(in_rows(shape[dimension], shape, dimension) for shape in shapes)
+    places = tuple(in_rows(len(into[i]), shape, dimension, into[i]) for i, shape in enumerate(shapes))
     return _sent(step, value, (rows[0], rows[1]), (sent[0], sent[1]), axis, (places[0], places[1]), reduction)
 
 
@@ -393,15 +394,23 @@ def _left(step: Step, value: Value, place: int, other: int) -> Value:
     if value.row_dimension() is None:
         raise step.refuse("multiplies a matrix with something that has no rows.")
     sizes = matrices[0].shape[-2], matrices[1].shape[-2]
-    axis = value.axis if sizes == value.axis.sizes else reader.target_of(step.inputs[other], sizes)
+    own = value.rows_along(0), value.rows_along(1)
+    axis, into = value.axis, own
+    if sizes != (len(own[0]), len(own[1])):
+        axis, into = reader.target_of(step.inputs[other], sizes)
     reader.note(step, "matrix of coefficients times rows")
-    return batch_left(step, value, matrices, axis, place, reader.kind(step.inputs[other]) == FEATURE)
+    return batch_left(step, value, matrices, axis, into, reader.kind(step.inputs[other]) == FEATURE)
 
 
 def batch_left(
-    step: Step, value: Value, matrices: list[torch.Tensor], axis: Axis, place: int, of_features: bool
+    step: Step,
+    value: Value,
+    matrices: list[torch.Tensor],
+    axis: Axis,
+    into: tuple[IntArray, IntArray],
+    of_features: bool,
 ) -> Value:
-    """The same for matrices [n, m] or a batch of them [heads, n, m]."""
+    """The same for matrices [n, m] or a batch of them [heads, n, m], which lead `into` rows of an axis."""
     reader = step.reader
     heads = matrices[1].shape[0] if matrices[1].dim() == 3 else 1
     value = reader.ready(value)
@@ -412,8 +421,10 @@ def batch_left(
     for head in range(heads):
         found = []
         for side in (0, 1):
-            own = matrices[side][head] if matrices[side].dim() == 3 else matrices[side]
-            found.append(sparse.csr_array(own.numpy()))
+            own = sparse.coo_array((matrices[side][head] if matrices[side].dim() == 3 else matrices[side]).numpy())
+            ends = into[side][own.row], value.rows_along(side)[own.col]
+            shape = axis.sizes[side], value.axis.sizes[side]
+            found.append(sparse.csr_array(sparse.coo_array((own.data, ends), shape=shape).tocsr()))
         rule: Rule = Recorded(axis, value.axis, (found[0], found[1]), of_features)
         for term in value.form.terms:
             mine = owner[term.start : term.start + term.width] == head
@@ -431,8 +442,7 @@ def batch_left(
             if columns.shape[dimension]
             else np.zeros((1, *[s for d, s in enumerate(columns.shape) if d != dimension]), dtype=np.int64)
         )
-        size = matrices[side].shape[-2]
-        wide = np.arange(size).reshape(-1, *[1] * (one.ndim - 1)) * value.width + one
+        wide = into[side].reshape(-1, *[1] * (one.ndim - 1)) * value.width + one
         places.append(torch.from_numpy(np.moveaxis(wide, 0, dimension).copy()).reshape(step.shapes[side]))
     return Value(form, axis, (places[0], places[1]))
 

@@ -171,9 +171,11 @@ def product_of_matrices(step: Step, offset: int) -> Value:
     shape = reader.tensor(right, 1).shape
     if value.row_dimension() == len(shape) - 2 and _is_nonlinear(reader, left):
         matrices = [reader.tensor(left, side).to(torch.float64) for side in (0, 1)]
-        if all(matrices[side].shape[-2] == value.axis.sizes[side] for side in (0, 1)):
+        if all(matrices[side].shape[-2] == len(value.rows_along(side)) for side in (0, 1)):
             reader.note(step, "matrix of coefficients made of features")
-            return batch_left(step, value.arranged(), matrices, value.axis, offset + 1, True)
+            return batch_left(
+                step, value.arranged(), matrices, value.axis, (value.rows_along(0), value.rows_along(1)), True
+            )
     first = reader.read(left)
     if len(shape) == 3 and first.row_dimension() == 0 and value.row_dimension() == 0:
         return _by_row(step, first, value)

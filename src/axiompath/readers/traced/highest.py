@@ -46,7 +46,7 @@ def _over_rows(step: Step, value: Value, over: list[int], least: bool) -> Value:
     reader = step.reader
     if over != [value.row_dimension()] or step.shapes[1].numel() != value.width:
         raise step.refuse("takes the largest over rows and columns at once; write it as two steps.")
-    axis = reader.target_of(None, (1, 1))
+    axis, _ = reader.target_of(None, (1, 1))
     rows = value.listed(0), value.listed(1)
     sent = tuple(np.zeros(len(one), dtype=np.int64) for one in rows)
     form = extreme_of(step, value, rows, sent, axis, least)

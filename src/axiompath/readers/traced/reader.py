@@ -108,9 +108,9 @@ class Reader:
         self.leaves: dict[int, tuple[Axis, tuple[FloatArray, FloatArray], str]] = {}
         self.lines: list[Line] = []
         self.axes: dict[Any, Axis] = {}
+        self.fields: dict[str, Form] = {}  # leaves that several steps fill
         self.given = [{name: Number(number) for number, name in trace.fields.items()} for trace in self.traces]
-        sizes = self.size_of_field("x")
-        self.nodes = self.axes[NODES] = Axis(NODES, sizes)
+        self.nodes = self.axes[NODES] = Axis(NODES, (self.traces[0].num_nodes, self.traces[1].num_nodes))
 
     def read_output(self, output: Both) -> Value:
         """The output, read until no value is held that was not from the beginning."""
@@ -144,13 +144,6 @@ class Reader:
     def kind(self, value: Both) -> int:
         """What it depends on."""
         return max(self.traces[side].kinds[value[side]] for side in (0, 1))
-
-    def size_of_field(self, name: str) -> tuple[int, int]:
-        """Rows of a field."""
-        first, second = (
-            trace.values[given[name]].shape[0] for trace, given in zip(self.traces, self.given, strict=True)
-        )
-        return first, second
 
     def step(self, value: Both) -> Step | None:
         """What made it, on both graphs alike; None for what was given."""
@@ -210,8 +203,20 @@ class Reader:
 
     def _given(self, value: Both) -> Value:
         name = self.traces[1].fields[value[1]]
-        tensors = tuple(self.traces[side].values[value[side]] for side in (0, 1))
-        return self.leaf(tensors, self.nodes, name)
+        tensors = [self.tensor(value, side) for side in (0, 1)]
+        some = [self.traces[side].rows.get(value[side]) for side in (0, 1)]
+        rows = [one for one in some if one is not None]
+        if not rows:
+            return self.leaf(tensors, self.nodes, name)
+        width = int(np.prod(tensors[1].shape[1:]))
+        if name not in self.fields:  # one leaf of all steps
+            tables = np.zeros((self.nodes.sizes[0], width)), np.zeros((self.nodes.sizes[1], width))
+            self.fields[name] = self.leaf_form(self.nodes, tables, name)
+        (term,) = self.fields[name].terms
+        for side in (0, 1):
+            self.leaves[term.base][1][side][rows[side]] = tensors[side].to(torch.float64).reshape(-1, width).numpy()
+        places = [in_rows(len(rows[side]), tensors[side].shape, rows=rows[side]) for side in (0, 1)]
+        return Value(self.fields[name], self.nodes, (places[0], places[1]))
 
     def leaf(self, tensors: Any, axis: Axis, name: str) -> Value:
         """Numbers of each row as they are, rows first."""
@@ -301,14 +306,19 @@ class Reader:
             self.axes[key].senders.append((parent, index))
         return self.axes[key]
 
-    def target_of(self, index: Both | None, sizes: tuple[int, int]) -> Axis:
-        """The rows that an index numbers."""
+    def target_of(self, index: Both | None, sizes: tuple[int, int]) -> tuple[Axis, tuple[IntArray, IntArray]]:
+        """The axis of the rows that an index numbers, and which of its rows they are."""
         fields = set() if index is None else self.traces[1].fields_of(index[1])
+        every = np.arange(sizes[0]), np.arange(sizes[1])
         if "batch" in fields or (sizes == (1, 1) and self.nodes.sizes != (1, 1)):
             kind, rows = (INSIDE, EDGES) if self.graphs_inside else (GRAPHS, GRAPHS)
-            return self.axes.setdefault(kind, Axis(rows, sizes, of_graphs=True))
+            return self.axes.setdefault(kind, Axis(rows, sizes, of_graphs=True)), every
         if sizes == self.nodes.sizes:
-            return self.nodes
+            return self.nodes, every
+        if index is not None:
+            some = [self.traces[side].rows_of(index[side]) for side in (0, 1)]
+            if some[0] is not None and some[1] is not None and sizes == (len(some[0]), len(some[1])):
+                return self.nodes, (some[0], some[1])
         raise InputError(
             f"adds rows up into {sizes[1]} rows that are neither the nodes nor the graphs of the data; number them by "
             "`edge_index` or `batch`."
@@ -362,6 +372,9 @@ class Reader:
     def level(self, values: list[Value], shapes: tuple[torch.Size, torch.Size]) -> list[Value]:
         """Values broadcast to one shape, arranged alike, their rows the same."""
         found = [value.arranged() for value in self.spread_alike([value.expanded(shapes) for value in values])]
+        latest = max(found, key=lambda value: int(value.rows(1).max(initial=-1)))
+        rows = latest.rows(0), latest.rows(1)
+        found = [self.carried(value, (value.rows(0), value.rows(1)), rows) for value in found]
         for value in found[1:]:
             for side in (0, 1):
                 if not np.array_equal(value.rows(side), found[0].rows(side)):
@@ -371,6 +384,25 @@ class Reader:
                     )
             found[0].axis.join(value.axis)
         return found
+
+    def carried(self, value: Value, own: tuple[IntArray, IntArray], rows: tuple[IntArray, IntArray]) -> Value:
+        """What nodes hold, given to other nodes, one to one: `own` rows to those that stand beside them."""
+        if value.axis.root is not self.nodes or all(np.array_equal(a, b) for a, b in zip(own, rows, strict=True)):
+            return value
+        matrices, places = [], []
+        for side in (0, 1):
+            if own[side].shape != rows[side].shape:
+                return value
+            pairs = np.unique(np.stack([rows[side].reshape(-1), own[side].reshape(-1)]), axis=1)
+            if any(len(np.unique(one)) != pairs.shape[1] for one in pairs):
+                return value  # not one to one
+            size = self.nodes.sizes[side]
+            matrices.append(send(choose(pairs[1], size), pairs[0], size))
+            to = np.full(size, -1)
+            to[pairs[1]] = pairs[0]
+            places.append(torch.from_numpy(to[value.rows(side)] * value.width + value.columns(side)))
+        form = self.multiplied(value, (matrices[0], matrices[1]), self.nodes, of_features=False)
+        return replace(value, form=form, places=(places[0], places[1]), origin=None)
 
     def spread_alike(self, values: list[Value]) -> list[Value]:
         """Rows of graphs that stand beside rows of nodes or messages are given to each of these."""

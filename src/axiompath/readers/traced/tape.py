@@ -19,6 +19,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...arrays import IntArray
 from ..tape import UnreadableModel
 
 PARAMETER, STRUCTURE, FEATURE = 0, 1, 2  # what a value depends on: each includes those before it
@@ -67,6 +68,8 @@ class Trace:
     operations: list[Operation | None] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     fields: dict[int, str] = field(default_factory=dict)  # the inputs among them
+    rows: dict[int, IntArray] = field(default_factory=dict)  # of inputs that are of some nodes only: which ones
+    num_nodes: int = 0
     strangers: set[int] = field(default_factory=set)  # tensors of unknown origin
     output: Number = field(default_factory=lambda: Number(0))
 
@@ -93,6 +96,11 @@ class Trace:
     def fields_of(self, start: int) -> set[str]:
         """The fields of the graph that a value depends on."""
         return {self.fields[number] for number in self.ancestors(start) if number in self.fields}
+
+    def rows_of(self, start: int) -> IntArray | None:
+        """The nodes that an index numbers, where it numbers those of one step only: the latest that it was made of."""
+        found = [self.rows[number] for number in self.ancestors(start) if number in self.rows]
+        return max(found, key=lambda rows: int(rows.max(initial=-1)), default=None)
 
 
 def numbers_in(given: Any) -> Iterator[Number]:

@@ -104,6 +104,13 @@ class Value:
             found = 0 if sizes == {1} or 0 in sizes else None
         return found
 
+    def rows_along(self, side: int) -> IntArray:
+        """The rows in the order of the tensor."""
+        dimension = self.row_dimension()
+        assert dimension is not None
+        rows = np.moveaxis(self.rows(side), dimension, 0)
+        return np.asarray(rows.reshape(len(rows), -1)[:, 0]) if rows.size else np.zeros(0, dtype=np.int64)
+
     def table(self, tensors: Pair) -> tuple[FloatArray, FloatArray]:
         """Numbers of each element of an arranged value as rows and columns; 0 in rows that it does not take."""
         tables = []
@@ -138,10 +145,13 @@ def _in_order(places: torch.Tensor, width: int) -> bool:
     return False
 
 
-def in_rows(num_rows: int, shape: torch.Size, dimension: int = 0) -> torch.Tensor:
-    """Places of a tensor that has a row in each slice along a dimension."""
+def in_rows(num_rows: int, shape: torch.Size, dimension: int = 0, rows: IntArray | None = None) -> torch.Tensor:
+    """Places of a tensor that has a row in each slice along a dimension: these rows, or the first ones."""
     rest = [size for d, size in enumerate(shape) if d != dimension]
-    return torch.arange(num_rows * int(np.prod(rest))).reshape(num_rows, *rest).movedim(0, dimension)
+    width = int(np.prod(rest))
+    first = torch.arange(num_rows) if rows is None else torch.from_numpy(rows)
+    found = first[:, None] * width + torch.arange(width)
+    return found.reshape(num_rows, *rest).movedim(0, dimension)
 
 
 def same_in_all(tables: tuple[FloatArray, FloatArray], listed: tuple[IntArray, IntArray]) -> FloatArray | None:

@@ -1,0 +1,86 @@
+"""How a model of several snapshots, or of several edge sets, is called on the one graph that these are packed in."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+
+from ..errors import InputError
+from ..graphs.packed import Packing, edge_sets, find_packing
+from .arguments import ModelCall, Usage, find_arguments, parameters_of
+from .trial import answers_alike
+
+# Arguments that take a list of fields, one of each step, by the field.
+PLURALS = {
+    "x": ("xs", "x_list", "features"),
+    "edge_index": ("edge_indices", "edge_indexes", "edge_index_list"),
+    "edge_weight": ("edge_weights", "edge_weight_list"),
+    "edge_attr": ("edge_attrs", "edge_attr_list"),
+}
+
+
+@dataclass(frozen=True)
+class PackedCall:
+    """Unpacks the graph, asks the model, and gives its answers to the nodes of the last step."""
+
+    packing: Packing
+    call: ModelCall | None
+    window: bool  # whether the model takes a list of snapshots, rather than one with several edge sets
+
+    def __call__(self, model: Any, merged: Data) -> torch.Tensor:
+        """One row of answers for each row of the graph, 0 for those of earlier steps."""
+        last = self.packing.rows(merged, self.packing.num_steps - 1)
+        return self.answer_on(model, self.packing.unpack(merged), last, merged.x.shape[0])
+
+    def answer_on(self, model: Any, steps: Sequence[Data], last: torch.Tensor, num_rows: int) -> torch.Tensor:
+        """The same of steps that are unpacked already; `last` are the rows of the last one."""
+        found: torch.Tensor = self.ask(model, steps)
+        if self.packing.num_steps == 1 or not isinstance(found, torch.Tensor) or found.shape[:1] != last.shape:
+            return found
+        return found.new_zeros((num_rows, *found.shape[1:])).index_copy(0, last, found)
+
+    def ask(self, model: Any, steps: Sequence[Data]) -> Any:
+        """The model's own answer."""
+        if self.call is not None:
+            return self.call(model, list(steps) if self.window else steps[0])
+        if not self.window:
+            return find_arguments(model, steps[0], "data").run(model, steps[0])
+        parameters = parameters_of(model)
+        needed = [one for one in parameters if one.default is inspect.Parameter.empty]
+        if len(needed) <= 1 and (not parameters or parameters[0].name not in PLURALS["x"]):
+            return model(list(steps))
+        given = {}
+        for one in parameters:
+            field = next((field for field, names in PLURALS.items() if one.name in names), None)
+            if field is not None and steps[0].get(field) is not None:
+                given[one.name] = [step[field] for step in steps]
+            elif one in needed:
+                raise InputError(
+                    f"Expected arguments that take a list of snapshots, or lists of their fields such as xs, "
+                    f"edge_indices and edge_weights (got `{one.name}`); say with `call=lambda model, window: ...` how "
+                    "the model is called."
+                )
+        return model(**given)
+
+
+def pack_edge_sets(model: Any, before: Any, after: Any, usage: Usage) -> tuple[Any, Any, Usage]:
+    """Graphs whose further edge sets differ, as graphs whose edges have types, and how the model is called on them.
+
+    A set that the model does not read stays out of it.
+    """
+    if not isinstance(before, Data) or not isinstance(after, Data) or isinstance(usage.call, PackedCall):
+        return before, after, usage
+    if before.get("edge_index") is None or len(sets := edge_sets(after)) == 1 or sets != edge_sets(before):
+        return before, after, usage
+    packing = find_packing([before], [after])
+    further = [*sets[1:], *(field for _, parts in packing.edge_fields for s, field in parts if s)]
+    same = (torch.equal(torch.as_tensor(before[field]), torch.as_tensor(after[field])) for field in further)
+    if all(same) or answers_alike(model, (before, after), further, usage):
+        return before, after, usage
+    call = PackedCall(packing, usage.call, window=False)
+    return packing.pack([before]), packing.pack([after]), replace(usage, call=call)
