@@ -59,9 +59,10 @@ $(INSTALLED): pyproject.toml setup.py constraints.txt $(wildcard src/axiompath/n
 	$(PIP) -e .
 	touch $(INSTALLED)
 
-# The tools of tests and docs besides.
+# The tools of tests and docs besides; the kernels are there already.
 $(READY): $(INSTALLED)
-	$(PIP) -e ".[dev]"
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['dev'], sep='\n')" > $(VENV)/dev.txt
+	$(PIP) -r $(VENV)/dev.txt
 	touch $(READY)
 
 clean:

@@ -61,7 +61,7 @@ def literal_pass(change, chosen, leaves):
 
 def entries_of(cone):
     return [
-        (floor.layer, int(floor.rows[v]), int(floor.below[u]))
+        (floor.number, int(floor.rows[v]), int(floor.below[u]))
         for floor in cone.floors
         for v, u in zip(floor.receiver[floor.changed], floor.sender[floor.changed], strict=True)
     ]

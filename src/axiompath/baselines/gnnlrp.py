@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.transfer import Transfer
+from ..change.transfer import arrays_of
 from ..graphs.rows import entries_of
 from ..native.ranks import offer_leaves
 
@@ -157,7 +157,7 @@ def _offer_leaves(change: Change, best: Best, block: OpenPaths, q: FloatArray) -
     scores, suffix, leaf = np.full(size, -np.inf), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     ways = change.descents[t].marks, change.after_steps.following[t], change.messages[1], _bounds(change)
     stems = np.ascontiguousarray(block.node), block.sets, np.ascontiguousarray(q)
-    offer_leaves(Transfer(change, t).arrays, *ways, *stems, best.threshold, scores, suffix, leaf)
+    offer_leaves(arrays_of(change, t), *ways, *stems, best.threshold, scores, suffix, leaf)
     held = np.isfinite(scores)
     paths = block.trail[suffix[held]]
     paths[:, 0] = leaf[held]

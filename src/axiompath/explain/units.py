@@ -92,10 +92,10 @@ def find_units(found: EntryShares, by: str, pair: Pair | None = None) -> Units:
     ids, rise = change.before.node_ids, change.network.rise
     labels, parts, kinds = [], [], []
     for floor in cone.floors:
-        changed, layer = floor.changed, change.layers[floor.layer]
-        number = sum(not other.local for other in change.layers[: floor.layer + 1])
-        above = rise is not None and floor.layer >= rise  # at the graph or pair itself
-        below = rise is not None and floor.layer > rise
+        changed, layer = floor.changed, change.layers[floor.number]
+        number = sum(not other.local for other in change.layers[: floor.number + 1])
+        above = rise is not None and floor.number >= rise  # at the graph or pair itself
+        below = rise is not None and floor.number > rise
         src = np.full(int(changed.sum()), NO_NODE) if below else ids[floor.below[floor.sender[changed]]]
         dst = np.full(len(src), NO_NODE) if above else ids[floor.rows[floor.receiver[changed]]]
         number = number if by == LAYER_EDGE else NO_LAYER

@@ -42,9 +42,10 @@ from ..change.states import (
     STATISTICS,
     name_causes,
 )
-from ..change.transfer import Transfer
+from ..change.transfer import arrays_of
 from ..graphs.labels import label_nodes, label_targets, name_edges, target_column
 from ..graphs.places import EdgePlace, Target
+from ..native.layers import LayerArrays
 from ..native.shares import share_level
 from ..network.statistics import OF_GRAPH
 from ..notebook import show
@@ -148,11 +149,11 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     bias_causes = np.zeros((2, num_paths if normed else 0, num_classes))
     nothing = np.zeros((0, 0, whole_lanes(num_classes)))
     above = Products(nothing, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8))
-    transfer_above: Transfer | None = None
+    layer_above: LayerArrays | None = None
     for t in sorted(found.levels, reverse=True):
-        transfer = Transfer(change, t)
-        above = _share_level(found, transfer_above, transfer, above, shares, bias_causes)
-        transfer_above = transfer
+        layer = arrays_of(change, t)
+        above = _share_level(change, t, found, layer_above, layer, above, shares, bias_causes)
+        layer_above = layer
     statistics, reweighted = np.abs(bias_causes).sum(axis=2)
     if normed:
         shares.kinds[(statistics > reweighted) & (shares.kinds == REWEIGHTED)] = STATISTICS
@@ -160,37 +161,44 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
 
 
 def _share_level(
+    change: Change,
+    t: int,
     found: PathSet,
-    above: Transfer | None,
-    here: Transfer,
+    above: LayerArrays | None,
+    here: LayerArrays,
     products: Products,
     shares: Shares,
     bias_causes: FloatArray,
 ) -> Products:
     """Shares of the biases and leaves of one level; and the level's products, for the one below."""
-    change, t, level, stride = here.change, here.number, found.levels[here.number], products.blocks.shape[2]
+    layer, level, stride, is_lowest = (
+        change.network.layers[t],
+        found.levels[t],
+        products.blocks.shape[2],
+        t == change.lowest_hop,
+    )
     held = change.steps.sets[t].held[level.sets]
     ends = np.cumsum(COUNT_STATES[held], dtype=np.int64)
-    columns = int(here.layer.lay_out(inputs=True)[:, 2].sum())
-    num_rows = 0 if here.is_lowest or not len(ends) else int(ends[-1])
+    columns = int(layer.lay_out(inputs=True)[:, 2].sum())
+    num_rows = 0 if is_lowest or not len(ends) else int(ends[-1])
     formed = Products(np.empty((num_rows, columns, stride)), ends - COUNT_STATES[held], held)
     suffixes = np.searchsorted(level.target, np.arange(len(found.targets) + 1))
     nowhere = np.zeros(0, dtype=np.int64)
-    leaves = (found.leaf_rows, found.num_leaves) if here.is_lowest else (nowhere, nowhere)
+    leaves = (found.leaf_rows, found.num_leaves) if is_lowest else (nowhere, nowhere)
     messages = map(np.ascontiguousarray, change.messages)
     given: tuple[Any, ...] = (
-        suffixes, level.node, level.parent, level.entry, held, None if above is None else above.arrays, here.arrays,
-        *products, formed.blocks, formed.first, found.bias_rows.get(t, nowhere), bias_causes, *leaves, found.entry,
-        found.held, change.differs[change.lowest_hop].view(np.uint8), *messages, change.first_edge, stride,
+        suffixes, level.node, level.parent, level.entry, held, above, here, *products, formed.blocks, formed.first,
+        found.bias_rows.get(t, nowhere), bias_causes, *leaves, found.entry, found.held,
+        change.differs[change.lowest_hop].view(np.uint8), *messages, change.first_edge, stride,
     )  # fmt: skip
-    block, num_messages = here.layer.width * stride, change.messages[1].shape[1]
+    block, num_messages = layer.width * stride, change.messages[1].shape[1]
 
     def share(start: int, stop: int) -> None:
         scratch = np.empty((NUM_STATES + 1) * block + (2 + 2 * len(KINDS)) * stride + num_messages)
         share_level(start, stop, *given, scratch, *shares)
 
-    num_sources = shares.contributions.size if here.is_lowest else 0
-    run_in_pieces(share, len(found.targets), float(num_sources + formed.blocks.size) * here.layer.width)
+    num_sources = shares.contributions.size if is_lowest else 0
+    run_in_pieces(share, len(found.targets), float(num_sources + formed.blocks.size) * layer.width)
     return formed
 
 

@@ -19,6 +19,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.cut import cut_change
 from ..change.states import KINDS, REWEIGHTED
+from ..change.transfer import IN_DELTA, Held, over_steps
 from ..graphs.labels import ANY
 from ..graphs.rows import find_in_rows
 from .attribution import make_table
@@ -129,23 +130,17 @@ def split_causes(change: Change, groups: IntArray, contributions: FloatArray) ->
     there; what left it along the end left it over an entry that both have, and is reweighted.
     """
     hop = _hop_at(change, int(depth_of(groups[:1])[0]))
-    multiplier = np.broadcast_to(np.eye(change.network.num_classes), (len(groups), *[change.network.num_classes] * 2))
+    held: Held = {IN_DELTA: np.tile(np.eye(change.network.num_classes), (len(groups), 1, 1))}
     position = groups.shape[1] - 1
     for t in range(len(change.layers) - 1, hop - 1, -1):
-        layer, entries, rates, node = change.network.layers[t], change.layers[t], change.rates[t], groups[:, position]
-        tilted = multiplier if rates is None else multiplier * rates.slopes[rates.place[0, node]][:, None]
-        position -= not entries.local
-        entry = find_in_rows(entries.indptr, entries.indices, node, groups[:, position])
-        multiplier = np.zeros((*multiplier.shape[:2], change.network.layers[t - 1].width))
-        for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
-            part = tilted[:, :, channel.outputs]
-            kept = np.where(entry >= 0, entries.kept[entry, rule], 0.0)[:, None, None]
-            multiplier[:, :, channel.inputs] += kept * (part if channel.weight is None else part @ channel.weight.T)
+        above = groups[:, position]
+        position -= not change.layers[t].local
+        held = {IN_DELTA: over_steps(change, t, above, groups[:, position]).down(held)[IN_DELTA]}
     differs, first = change.differs[hop], groups[:, position]
-    held = differs[first]
+    known = differs[first]
     causes = np.zeros((len(groups), len(KINDS), change.network.num_classes))
-    sums = _sums_below(change, hop)[(np.cumsum(differs) - 1)[first[held]]]
-    causes[held] = sums @ multiplier[held].transpose(0, 2, 1)
+    sums = _sums_below(change, hop)[(np.cumsum(differs) - 1)[first[known]]]
+    causes[known] = sums @ held[IN_DELTA][known].transpose(0, 2, 1)
     causes[:, REWEIGHTED] += contributions - causes.sum(axis=1)
     return causes
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, LayerChange
 from ..change.states import LEAVE
-from ..change.transfer import Transfer
+from ..change.transfer import arrays_of
 from ..native.extremes import reach_over
 from ..native.layers import LayerArrays
 from ..network.layers import Channel
@@ -109,7 +109,7 @@ def _find_stage(change: Change, hop: int, top: int, visited: BoolArray, below: E
     columns = sum(channel.outputs.stop - channel.outputs.start for channel in channels)
     low, high = np.zeros((size, width)), np.zeros((size, width))
     low_behind, high_behind = np.zeros((size, columns)), np.zeros((size, columns))
-    arrays = Transfer(change, hop).arrays
+    arrays = arrays_of(change, hop)
     # Where nothing differs, `before` goes on as `after` does, and no path is in delta.
     jobs = [(seen, (NOW,), (0,)), (nodes, (IN_DELTA, ONCE), (len(seen) + len(nodes), len(seen)))]
     for rows, states, first in jobs:

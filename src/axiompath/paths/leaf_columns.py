@@ -24,13 +24,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
+from ..change.transfer import IN_AFTER, IN_BEFORE, IN_DELTA, Held, over_entries, over_rows, over_steps
 from ..graphs.data_fields import Features
-from ..graphs.rows import find_in_rows
-from ..network.layers import Channel
 from .attribution import attribute_paths
 from .chosen import walk_chosen
 
@@ -51,20 +49,32 @@ class ColumnShares(NamedTuple):
 
 def share_columns(change: Change, root: int) -> ColumnShares:
     """Every column of every node whose features changed, as far as it moved the root; they sum to the cause feature."""
-    nodes, multipliers = np.array([root]), np.eye(change.network.num_classes)[None]
-    if not change.differs[-1][root]:
-        nodes, multipliers = nodes[:0], multipliers[:0]
+    nodes = np.array([root])[change.differs[-1][[root]]]
+    held: Held = {IN_DELTA: np.tile(np.eye(change.network.num_classes), (len(nodes), 1, 1))}
     lowest = change.lowest_hop
-    for t in range(len(change.layers) - 1, lowest, -1):
-        nodes, gathered = _gather(change, t, nodes, _times_rates(change, t, nodes, multipliers, state=0))
-        multipliers = _expand(change, t, gathered)
-    nodes, gathered = _gather(change, lowest, nodes, _times_rates(change, lowest, nodes, multipliers, state=0))
-    # Features may have thousands of columns: they are multiplied with a few nodes at a time.
-    step = max(1, NUM_HELD // max(change.network.num_classes * change.network.num_features, 1))
+    for t in range(len(change.layers) - 1, lowest - 1, -1):
+        step = over_rows(change, t, nodes)
+        kept = (step.coefficients.kept[step.entries] != 0).any(axis=1)
+        live = kept & change.differs[t][step.below[step.sender]]
+        step = over_entries(change, t, nodes, step.receiver[live], step.entries[live])
+        if t > lowest:
+            nodes, held = step.below, step.down(held)
+    # Features may have thousands of columns: multipliers go through the maps last, and a few nodes at a time.
+    gathered, channels = [], step.layer.channels
+    z = step.tilt(held)[IN_DELTA]
+    for channel, rule in zip(channels, step.layer.rule_numbers, strict=True):
+        matrix, part = step.matrix(step.factors(IN_DELTA, IN_DELTA, rule)), z[:, :, channel.outputs]
+        size = part.shape[1:]
+        gathered.append((matrix.T @ part.reshape(len(part), size[0] * size[1])).reshape(len(step.below), *size))
+    few = max(1, NUM_HELD // max(change.network.num_classes * change.network.num_features, 1))
     parts = []
-    for start in range(0, max(len(nodes), 1), step):
-        some = slice(start, start + step)
-        parts.append(_split_leaves(change, nodes[some], _expand(change, lowest, [part[some] for part in gathered])))
+    for start in range(0, max(len(step.below), 1), few):
+        some = slice(start, start + few)
+        multipliers = np.zeros((len(step.below[some]), change.network.num_classes, step.width_below))
+        for channel, part in zip(channels, gathered, strict=True):
+            weight = channel.weight
+            multipliers[:, :, channel.inputs] += part[some] if weight is None else part[some] @ weight.T
+        parts.append(_split_leaves(change, step.below[some], multipliers))
     return join_columns(parts)
 
 
@@ -82,28 +92,17 @@ def share_columns_of_paths(change: Change, root: int, paths: IntArray) -> Column
     network, size = change.network, len(paths)
     above, position = paths[:, -1], paths.shape[1] - 1
     going = paths[:, 0] >= 0
-    held = [np.zeros((size, network.num_classes, network.num_classes)) for _ in range(3)]  # delta, after, before
-    held[0][:] = np.eye(network.num_classes)
+    held: Held = {IN_DELTA: np.tile(np.eye(network.num_classes), (size, 1, 1))}
     for t in range(len(change.layers) - 1, -1, -1):
-        layer, entries = network.layers[t], change.layers[t]
-        position -= not entries.local
-        below = above if entries.local else np.where(going, paths[:, position], above)
-        entry = find_in_rows(entries.indptr, entries.indices, above, below)
-        here = (entry >= 0) & going
-        q = [_times_rates(change, t, above, part, state) for state, part in enumerate(held)]
-        held = [np.zeros((size, network.num_classes, _width_below(change, t))) for _ in range(3)]
-        for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
-            kept, after, before, stays, stayed = (
-                np.where(here, part[entry, rule], 0.0)[:, None, None]
-                for part in (entries.kept, entries.after, entries.before, entries.kept_after, entries.kept_before)
-            )
-            p = [_through(channel, part[:, :, channel.outputs]) for part in q]
-            held[0][:, :, channel.inputs] += kept * p[0]
-            held[1][:, :, channel.inputs] += (after - stays) * p[0] + after * p[1]
-            held[2][:, :, channel.inputs] += (stayed - before) * p[0] + before * p[2]
+        local = change.layers[t].local
+        position -= not local
+        below = above if local else np.where(going, paths[:, position], above)
+        step = over_steps(change, t, above, below)
+        held = step.pick(going[step.sender]).down(held)
         above = below
     low, high = (_dense(run.received(0, above)) for run in (change.before_pass, change.after_pass))
-    shares = (high - low)[:, None] * held[0] + high[:, None] * held[1] + low[:, None] * held[2]
+    shares = (high - low)[:, None] * held[IN_DELTA]
+    shares = shares + high[:, None] * held[IN_AFTER] + low[:, None] * held[IN_BEFORE]
     owner, column = np.nonzero(going[:, None] & (shares != 0).any(axis=1))
     found, rows = walk_chosen(change, np.array([root]), paths)
     whole = np.zeros((size, network.num_classes))
@@ -114,78 +113,25 @@ def share_columns_of_paths(change: Change, root: int, paths: IntArray) -> Column
     return _with_rest(columns, np.arange(size), rest, left)
 
 
-def _gather(change: Change, t: int, nodes: IntArray, q: FloatArray) -> tuple[IntArray, list[FloatArray]]:
-    """Nodes below that differ, and for each channel the sum of kept * q over what they send to, before its map.
-
-    [num_below, num_classes, outputs] a channel.
-    """
-    layer, entries = change.network.layers[t], change.layers[t]
-    first = entries.indptr[nodes].astype(np.int64)
-    counts = entries.indptr[nodes + 1] - first
-    owner = np.repeat(np.arange(len(nodes)), counts)
-    entry = np.arange(len(owner)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-    live = change.differs[t][entries.indices[entry]] & (entries.kept[entry] != 0).any(axis=1)
-    owner, entry = owner[live], entry[live]
-    below, place = np.unique(entries.indices[entry].astype(np.int64), return_inverse=True)
-    found = []
-    for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
-        kept = entries.kept[entry, rule]
-        taken = sparse.csr_array((kept, (place, owner)), shape=(len(below), len(nodes)))
-        columns = q[:, :, channel.outputs]
-        size = columns.shape[1:]
-        found.append((taken @ columns.reshape(len(nodes), size[0] * size[1])).reshape(len(below), *size))
-    return below, found
-
-
-def _expand(change: Change, t: int, gathered: list[FloatArray]) -> FloatArray:
-    """What the channels gathered -> multipliers of what layer t receives. [num_nodes, num_classes, width below]."""
-    found = np.zeros((*gathered[0].shape[:2], _width_below(change, t)))
-    for channel, part in zip(change.network.layers[t].channels, gathered, strict=True):
-        found[:, :, channel.inputs] += _through(channel, part)
-    return found
-
-
 def _split_leaves(change: Change, nodes: IntArray, multipliers: FloatArray) -> ColumnShares:
     """Multipliers of what the lowest hop receives of these nodes -> shares of their columns."""
     lowest, whole = change.lowest_hop, None
     if lowest > 0:
         low, high = (np.asarray(run.received(lowest, nodes)) for run in (change.before_pass, change.after_pass))
         whole = np.einsum("nck,nk->nc", multipliers, high - low)
+    held: Held = {IN_DELTA: multipliers}
     for t in range(lowest - 1, -1, -1):
-        layer, entries = change.network.layers[t], change.layers[t]
-        entry = find_in_rows(entries.indptr, entries.indices, nodes, nodes)
-        kept = np.where((entry >= 0)[:, None], entries.kept[entry], 0.0)
-        q = _times_rates(change, t, nodes, multipliers, state=0)
-        gathered = [
-            kept[:, rule, None, None] * q[:, :, channel.outputs]
-            for rule, channel in zip(layer.rule_numbers, layer.channels, strict=True)
-        ]
-        multipliers = _expand(change, t, gathered)
+        held = {IN_DELTA: over_steps(change, t, nodes, nodes).down(held)[IN_DELTA]}
     before, after = (_dense(run.received(0, nodes)) for run in (change.before_pass, change.after_pass))
     place, column = np.nonzero(after != before)
     low, high = before[place, column], after[place, column]
-    shares = (high - low)[:, None] * multipliers[place, :, column]
+    shares = (high - low)[:, None] * held[IN_DELTA][place, :, column]
     found = ColumnShares(nodes[place], column, low, high, shares)
     if whole is None:
         return found
     rest = whole.copy()
     np.subtract.at(rest, place, shares)
     return _with_rest(found, nodes, rest, _is_left(rest, whole))
-
-
-def _times_rates(change: Change, t: int, nodes: IntArray, multipliers: FloatArray, state: int) -> FloatArray:
-    """Multipliers at the output of layer t -> at its z; states are delta, after and before."""
-    rates = change.rates[t]
-    return multipliers if rates is None else multipliers * rates.slopes[rates.place[state, nodes]][:, None]
-
-
-def _through(channel: Channel, part: FloatArray) -> FloatArray:
-    """[..., outputs] -> [..., inputs] of a channel."""
-    return part if channel.weight is None else np.asarray(part @ channel.weight.T)
-
-
-def _width_below(change: Change, t: int) -> int:
-    return change.network.num_features if t == 0 else change.network.layers[t - 1].width
 
 
 def _dense(x: Features) -> FloatArray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.transfer import Transfer
+from ..change.transfer import arrays_of
 from ..native.searches import SearchLayer, search_range
 from ..threads import run_in_pieces
 from .extremes import Extremes, find_extremes, list_stages
@@ -177,7 +177,7 @@ def _lay_out(change: Change, t: int, ends: Extremes | None, is_behind: bool) -> 
     """Layer t, with the extremes of what its senders lead to."""
     descents, steps, sets = change.descents[t], change.merged_steps, change.merged_steps.sets
     return SearchLayer(
-        Transfer(change, t).arrays,
+        arrays_of(change, t),
         descents.indptr,
         descents.entries,
         descents.marks,

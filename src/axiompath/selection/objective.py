@@ -42,7 +42,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from ..native import objective as kernel
+from ..native.objective import leave, slopes
+from ..native.objective import pose as pose_targets
 from ..threads import run_in_pieces
 
 # Divergences by their log-partition: one softmax over the columns; and, for each column, a sigmoid or a square.
@@ -108,14 +109,14 @@ def pose(problems: Problems, necessity: bool) -> Posed:
         np.empty(problems.contributions.shape),
         np.empty(len(problems.contributions)),
     )
-    run_in_pieces(kernel.pose, t, posed.work / 100, *posed)
+    run_in_pieces(pose_targets, t, posed.work / 100, *posed)
     return posed
 
 
 def residuals_of(posed: Posed, which: IntArray, starts: IntArray, stops: IntArray, members: IntArray) -> FloatArray:
     """The divergence that members[starts[k]:stops[k]] leave of target which[k], accurate however small it is."""
     residuals = np.empty(len(which))
-    kernel.leave(0, len(which), *posed, which, starts, stops, members, residuals)
+    leave(0, len(which), *posed, which, starts, stops, members, residuals)
     return residuals
 
 
@@ -134,7 +135,7 @@ def slopes_of(problems: Problems, necessity: bool, weights: FloatArray, reach: F
     posed = pose(problems, necessity)
     points, prices = np.empty((2, *posed.origin.shape))
     numbers = np.empty((len(points), 3))
-    run_in_pieces(kernel.slopes, len(points), posed.work / 100, *posed, weights, reach, points, prices, numbers)
+    run_in_pieces(slopes, len(points), posed.work / 100, *posed, weights, reach, points, prices, numbers)
     value, fixed, rounding = numbers.T
     return Slopes(posed.sign * prices / posed.scales, value, fixed, rounding, posed.facts[:, WHOLE])
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from ..native import relaxation, search
+from ..native.relaxation import relax
+from ..native.search import improve_sets, rank
 from ..threads import run_in_pieces
 from .objective import RESOLUTION, SIZE, SOFTMAX, SQUARES, WHOLE, Posed, Problems, pose, ranking_prices, residuals_of
 
@@ -84,7 +85,7 @@ class Solver:
         numbers = np.empty((len(which), 6))
         options = at_most, warm, fixed, TOLERANCE
         given = which, sizes, *options, self.weights, self.prices, numbers
-        self.run(relaxation.relax, len(which), *self.posed, *given)
+        self.run(relax, len(which), *self.posed, *given)
         return numbers
 
     def choose(self, which: IntArray, sizes: IntArray, warm: bool = False) -> Found:
@@ -103,14 +104,14 @@ class Solver:
         """The heaviest paths, or what a search finds from there; what they leave; whether nothing better exists."""
         stops = np.cumsum(sizes)
         starts, members, proved = stops - sizes, np.empty(sizes.sum(), np.int64), np.zeros(len(which), np.uint8)
-        self.run(search.rank, len(which), self.posed.offsets, self.weights, self.prices, which, starts, stops, members)
+        self.run(rank, len(which), self.posed.offsets, self.weights, self.prices, which, starts, stops, members)
         residuals = residuals_of(self.posed, which, starts, stops, members)
         if self.way.method == "exact":
             better = members.copy()
             given = self.weights, self.prices, which, starts, stops, better
             bounds = np.ascontiguousarray(relaxed[:, 1])
             more = bounds, TOLERANCE, _MASKS_BY_SIZE, proved
-            self.run(search.improve_sets, len(which), *self.posed, *given, *more)
+            self.run(improve_sets, len(which), *self.posed, *given, *more)
             values = residuals_of(self.posed, which, starts, stops, better)
             # Both are accurate to rounding only; between equals, keep what the caller could compare with.
             improved = values <= residuals
@@ -154,7 +155,7 @@ class Solver:
         stops = np.cumsum(sizes)
         starts, members = stops - sizes, np.empty(sizes.sum(), np.int64)
         self.weights[:] = 0.0
-        self.run(search.rank, len(which), self.posed.offsets, self.weights, keys, which, starts, stops, members)
+        self.run(rank, len(which), self.posed.offsets, self.weights, keys, which, starts, stops, members)
         self.weights[np.repeat(self.posed.offsets[which], sizes) + members] = 1.0
         bounds = self.relax(which, sizes, fixed=True)[:, 1]
         residuals = residuals_of(self.posed, which, starts, stops, members)
