@@ -31,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import axiompath
 from axiompath.explain.walks import plan_listing
+from axiompath.native.threads import run_in_pieces
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import walk_paths
-from axiompath.threads import run_in_pieces
 from research import datasets
 from support.references import LiteralAttribution
 from tables import best_time, kept, make_parser, publish, to_markdown

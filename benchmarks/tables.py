@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from axiompath.native.threads import num_cores
 from axiompath.storage.origin import RELEASE
 from axiompath.storage.writing import write_text
-from axiompath.threads import num_cores
 
 # What every benchmark asks that explains: figures of different releases can then be compared, whatever the defaults.
 QUESTION: dict[str, Any] = {"budget": 10, "method": "convex"}

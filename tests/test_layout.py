@@ -15,7 +15,6 @@ from support.repository import FILES, SOURCE
 FLOORS = [
     "errors arrays notebook",
     "native",
-    "memory threads",
     "storage",
     "metrics datasets",
     "outputs",

@@ -8,7 +8,7 @@ import torch
 from torch_geometric.nn import GATConv, GCNConv
 
 import axiompath
-from axiompath import threads
+from axiompath.native import threads
 from support.evolutions import random_pair
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 import torch
 from llvmlite import binding
 
+from axiompath.native.threads import num_cores
 from axiompath.storage.origin import RELEASE
 from axiompath.storage.writing import write_text
-from axiompath.threads import num_cores
 
 from .job_parts import write_table
 

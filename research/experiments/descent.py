@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from axiompath.arrays import FloatArray, IntArray
-from axiompath.threads import run_in_pieces
+from axiompath.native.threads import run_in_pieces
 
 from .arithmetic import (
     cross_entropy_gradient,

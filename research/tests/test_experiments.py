@@ -370,7 +370,7 @@ PROGRAM = """
 import sys
 import torch
 from research.experiments.conditions import describe_machine
-from axiompath.threads import limit_cores
+from axiompath.native.threads import limit_cores
 sys.path.insert(0, sys.argv[1])
 from test_experiments import {name}
 limit_cores(1)

@@ -31,7 +31,6 @@ from .files.named import take_names
 from .graphs.data_fields import node_numbers
 from .graphs.names import Asked, NameIndex, Names, index_names, read_names
 from .graphs.places import Target, as_target
-from .memory import parse_memory
 from .notebook import bar_console, show
 from .outputs import AUTO
 from .paths.attribution import Attribution
@@ -40,6 +39,7 @@ from .scan.plan import Thresholds
 from .scan.scan import Engine, Scan, scan_session
 from .selection import DEFAULT_METHOD
 from .session import Session, open_session
+from .storage.memory import parse_memory
 from .storage.origin import Origin
 
 MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that moved

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from .arrays import FloatArray
-from .threads import run_in_pieces
+from .native.threads import run_in_pieces
 
 Divergence: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 

@@ -15,10 +15,10 @@ import axiompath
 from axiompath.change.states import KINDS
 from axiompath.errors import InputError
 from axiompath.explain import walks
-from axiompath.memory import parse_memory, show_bytes
 from axiompath.paths import walk as paths_module
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import count_paths, walk_paths
+from axiompath.storage.memory import parse_memory, show_bytes
 from support.effort import examples
 from support.evolutions import SumGNN, aligned, any_networks, find, gcn_models, graph_pairs, random_pair
 from support.references import LiteralAttribution, literal_lrp, literal_terms

@@ -10,9 +10,9 @@ import torch
 from torch_geometric.data import Data
 
 from axiompath.explain.explanation import Caption
+from axiompath.native.threads import limit_cores
 from axiompath.scan import work
 from axiompath.storage.origin import Origin
-from axiompath.threads import limit_cores
 
 EVIL = "</script><img src=x onerror=alert(1)> \u2028 {{ 7*7 }}\n<b>"
 

@@ -25,9 +25,9 @@ from ..graphs.pair import Pair
 from ..graphs.rows import entries_of
 from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
-from ..memory import cut_runs
 from ..network.layers import Channel, ForwardPass, Layer, Network, project, run_network
 from ..network.update import rerun_network
+from ..storage.memory import cut_runs
 from .players import APPLIED, Players
 from .receptive_field import Conditions, ReceptiveField, cut_receptive_field, find_extent
 

@@ -20,6 +20,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.data_fields import Features
 from ..graphs.rows import entries_of
 from ..graphs.values import types_of, weights_of
+from ..native.threads import run_in_pieces
 from ..network.attention import AdditiveAttention, DotAttention, InverseDeviation, PairAttention, ReadColumns
 from ..network.coefficients import (
     SOURCE_TO_TARGET,
@@ -35,7 +36,6 @@ from ..network.coefficients import (
 from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
 from ..network.relations import OfRelation
-from ..threads import run_in_pieces
 from .factors import find_factors, find_scores
 from .receptive_field import ReceptiveField, to_bits
 from .root import RootPlace

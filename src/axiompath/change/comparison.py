@@ -30,13 +30,13 @@ from ..errors import InputError
 from ..graphs.labels import FIRST_EDGE
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target, as_target
 from ..graphs.snapshot import Snapshot, differing_features
+from ..native.threads import run_in_pieces
 from ..native.union import count_union, fill_union
 from ..network.coefficients import Sides
 from ..network.layers import ForwardPass, Network, project, project_all, run_network
 from ..network.statistics import OF_GRAPH
 from ..outputs import VALUE, Output, scales_of
 from ..storage.codec import to_plain
-from ..threads import run_in_pieces
 from .links import Links, find_links
 from .sets import Steps, merge_causes, trace_sets
 from .states import (

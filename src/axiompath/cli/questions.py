@@ -249,9 +249,9 @@ def report(
 
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
-    from ..memory import show_bytes
     from ..report import build_report, build_story_report
     from ..report.html import BUDGETS
+    from ..storage.memory import show_bytes
     from ..storage.writing import check_page, check_replaceable, write_text
 
     check_page(out)
@@ -295,9 +295,9 @@ def report(
 
 def _report_scan(folder: Path, out: Path, json: bool) -> None:
     """The page on everything that moved in the folder of a scan, of the scans of a sequence, or of a watch."""
-    from ..memory import show_bytes
     from ..report import save_scan_report
     from ..scan.scan import read_scans
+    from ..storage.memory import show_bytes
 
     scans = read_scans(folder)
     with written_to(out):

@@ -29,10 +29,10 @@ from ..errors import InputError, TooLarge
 from ..graphs.pair import Pair
 from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
-from ..memory import show_bytes
 from ..metrics import fidelity_minus, fidelity_plus
 from ..paths.entries import Cone, EntryShares
 from ..selection import METHODS, select_many
+from ..storage.memory import show_bytes
 from .engine import PathEngine
 from .explanation import EDGE, EDGE_KINDS, LAYER_EDGE, Explanation
 from .question import Question

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
-from ..memory import BATCH_BYTES, cut_runs, show_bytes
 from ..paths.attribution import estimate_bytes, make_table
 from ..paths.search import SEARCH_BYTES
 from ..paths.union import unite_paths
 from ..paths.walk import count_paths, walk_paths
+from ..storage.memory import BATCH_BYTES, cut_runs, show_bytes
 from .candidates import ListedPaths
 from .question import Question
 

@@ -20,7 +20,7 @@ from torch_geometric.data import HeteroData
 
 from ..errors import InputError
 from ..graphs.stored import HEADER, STORED, StoredGraph, open_graph
-from ..memory import parse_memory
+from ..storage.memory import parse_memory
 from ..storage.safe import map_array
 from .edgelists import EdgeList, is_table, open_arrays, open_table
 from .graph_file import NAME_FIELDS, SPARSE, GraphFile, read_graph, read_name_field, sparse_shape

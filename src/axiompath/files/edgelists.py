@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..memory import release
+from ..storage.memory import release
 from .nodelists import read_ids
 from .tables import SOURCES, TARGETS, WEIGHTS, as_numbers, column_names, find_column, listed, read_parts, table_kind
 

@@ -23,7 +23,7 @@ from scipy import sparse
 from ..arrays import IntArray
 from ..errors import InputError
 from ..graphs.stored import StoredGraph
-from ..memory import pieces
+from ..storage.memory import pieces
 from ..storage.safe import blamed
 from .tables import (
     IDS,

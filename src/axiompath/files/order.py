@@ -20,7 +20,7 @@ from ..arrays import IntArray
 from ..errors import InputError
 from ..graphs.adjacency import Incoming
 from ..graphs.rows import count_receivers, place_edges, sort_rows
-from ..memory import show_bytes
+from ..storage.memory import show_bytes
 from .edgelists import EdgeList
 from .nodelists import ArrayWriter, Numbering
 

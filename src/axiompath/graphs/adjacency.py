@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
-from ..memory import CHUNK, release
-from ..threads import run_in_pieces
+from ..native.threads import run_in_pieces
+from ..storage.memory import CHUNK, release
 from .rows import copy_rows, count_receivers, place_edges
 
 ENTRY_WORK = 4  # operations to look at one entry, roughly

@@ -21,7 +21,7 @@ from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError, WrongKind
-from ..memory import CHUNK, release
+from ..storage.memory import CHUNK, release
 from .adjacency import NO_IDS, Incoming, row_ranges, sweep
 from .data_fields import PLAIN_FIELDS, Features, Fields, parts_of
 from .edge_values import EdgeValues, number_values

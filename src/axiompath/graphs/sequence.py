@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..errors import InputError, TooLarge
-from ..memory import show_bytes
+from ..storage.memory import show_bytes
 from .clock import show_time
 from .events import Events
 from .expiry import expired_edges

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
-from ..memory import release
+from ..storage.memory import release
 from .adjacency import Incoming, sort_by_receiver
 from .data_fields import (
     PLAIN_FIELDS,

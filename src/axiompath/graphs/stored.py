@@ -26,8 +26,8 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
-from ..memory import CHUNK, pieces
 from ..storage.codec import FileForm, Text, decode
+from ..storage.memory import CHUNK, pieces
 from ..storage.safe import blamed, map_array, read_json
 from .adjacency import NO_IDS, NO_VALUES, Incoming, row_ranges
 from .data_fields import Features

@@ -23,7 +23,7 @@ from ..graphs.pair import Pair, match_snapshots
 from ..graphs.rows import compare_edges, mark_receivers, mark_senders, replace_rows, sum_rows
 from ..graphs.snapshot import Snapshot, differing_features, in_double
 from ..graphs.values import types_of, weights_of
-from ..threads import run_in_pieces
+from ..native.threads import run_in_pieces
 from .coefficients import SOURCE_TO_TARGET, Rule
 from .layers import ForwardPass, Layer, Network, pieces_of, project, run_network
 

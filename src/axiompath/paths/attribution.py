@@ -47,10 +47,10 @@ from ..graphs.labels import label_nodes, label_targets, name_edges, target_colum
 from ..graphs.places import EdgePlace, Target
 from ..native.layers import LayerArrays
 from ..native.shares import share_level
+from ..native.threads import run_in_pieces
 from ..network.statistics import OF_GRAPH
 from ..notebook import show
 from ..outputs import CLASSES_OUTPUT, VALUE, Output
-from ..threads import run_in_pieces
 from .table import PathTable
 from .walk import PathSet, count_suffixes
 

@@ -31,8 +31,8 @@ from ..change.states import LEAVE
 from ..change.transfer import arrays_of
 from ..native.extremes import reach_over
 from ..native.layers import LayerArrays
+from ..native.threads import run_in_pieces
 from ..network.layers import Channel
-from ..threads import run_in_pieces
 
 ENTRIES_AT_ONCE = 1 << 12  # looked at together: what fits into the cache
 WIDER = 1e-13  # of the larger side: sums of a few hundred terms round by less

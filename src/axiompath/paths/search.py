@@ -19,7 +19,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.transfer import arrays_of
 from ..native.searches import SearchLayer, search_range
-from ..threads import run_in_pieces
+from ..native.threads import run_in_pieces
 from .extremes import Extremes, find_extremes, list_stages
 from .sums import Sums, sum_below, sum_causes_of
 

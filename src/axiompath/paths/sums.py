@@ -18,7 +18,7 @@ from ..change.comparison import Change
 from ..change.states import CAUSE_OF_STATE, EDGE_FEATURE, FEATURE, KINDS, LEAVE, NUM_STATES, SIDE_OF_STATE
 from ..change.transfer import IN_AFTER, IN_BEFORE, IN_DELTA, Held, over_entries, side_by_side
 from ..graphs.rows import entries_of
-from ..threads import run_in_pieces
+from ..native.threads import run_in_pieces
 
 BLOCK_NODES = 1 << 12  # summed together, for memory's sake
 SUM_WORK = 30  # operations for a column of an entry, roughly

@@ -27,8 +27,8 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.sets import Steps
 from ..change.states import COUNT_STATES
+from ..native.threads import run_in_pieces
 from ..native.walks import count_children, count_layer, fill_children, fill_leaves
-from ..threads import run_in_pieces
 
 WALK_WORK = 30  # operations to write one partial path down, roughly
 COUNT_WORK = 20  # operations to count over one entry, roughly

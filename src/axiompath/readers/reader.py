@@ -19,10 +19,10 @@ from ..graphs.sample import WHOLE_EDGES, sample_pair
 from ..graphs.snapshot import Snapshot, check_edge_features, read_aligned, read_snapshot, rows_of
 from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..graphs.widened import widen_graph, widen_pair
-from ..memory import give_back
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
 from ..outputs import VALUE
+from ..storage.memory import give_back
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
 from .assembly import assemble_network
 from .calls import READERS

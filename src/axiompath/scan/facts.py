@@ -28,13 +28,13 @@ from ..blame.shapley import Effort
 from ..blame.toggles import STACK, TogglingGraph, can_toggle, make_toggling_graph, toggle
 from ..errors import InputError, Notice, TooLarge
 from ..graphs.labels import target_column
-from ..memory import cut_runs
+from ..native.threads import num_cores
 from ..outputs import Output
 from ..session import Session
 from ..storage import parquet
+from ..storage.memory import cut_runs
 from ..storage.origin import digest_of
 from ..storage.safe import blamed
-from ..threads import num_cores
 from .parts import read_columns
 from .tally import Facts
 

@@ -24,8 +24,8 @@ from ..explain.explanation import Caption
 from ..explain.moved import find_flipped, find_moved
 from ..explain.question import Question
 from ..explain.walks import Walks, find_priced, plan_walks
-from ..memory import cut_runs
 from ..storage.codec import to_plain
+from ..storage.memory import cut_runs
 from ..storage.origin import Origin, digest_of
 
 PART_TARGETS = 1000

@@ -33,7 +33,7 @@ from loky.backend import resource_tracker
 from loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
 from ..errors import InputError, Notice
-from ..threads import limit_cores, num_cores
+from ..native.threads import limit_cores, num_cores
 from .work import Load
 
 PART_BYTES = 5e8  # that are handed over in the time of a part: fewer parts are done here before anybody else has begun

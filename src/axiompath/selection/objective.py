@@ -44,7 +44,7 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..native.objective import leave, slopes
 from ..native.objective import pose as pose_targets
-from ..threads import run_in_pieces
+from ..native.threads import run_in_pieces
 
 # Divergences by their log-partition: one softmax over the columns; and, for each column, a sigmoid or a square.
 SOFTMAX, SIGMOIDS, SQUARES = range(3)

@@ -15,7 +15,7 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..native.relaxation import relax
 from ..native.search import improve_sets, rank
-from ..threads import run_in_pieces
+from ..native.threads import run_in_pieces
 from .objective import RESOLUTION, SIZE, SOFTMAX, SQUARES, WHOLE, Posed, Problems, pose, ranking_prices, residuals_of
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift")

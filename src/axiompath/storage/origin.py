@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..memory import CHUNK, pieces
 from .codec import Text
+from .memory import CHUNK, pieces
 
 RELEASE = "0.2.0"  # the one place where it is written; pyproject.toml reads it here
 

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow.lib
 
 from ..errors import InputError, MissingFile, TooLarge
-from ..memory import show_bytes
+from .memory import show_bytes
 
 
 class Damaged(Exception):

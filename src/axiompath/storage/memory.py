@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import FloatArray, IntArray
-from .errors import InputError
+from ..arrays import FloatArray, IntArray
+from ..errors import InputError
 
 # Larger batches are no faster (their multipliers leave the cache) and take more memory.
 BATCH_BYTES = 64e6
