@@ -43,6 +43,8 @@ LATE = {
     ("explain.neighbourhood", "report"),
     ("scan.scan", "report"),
     ("blame.blame", "report"),
+    ("blame.undo", "report"),
+    ("sequences.watch_page", "report"),
 }
 
 

@@ -2,6 +2,8 @@
 
 page.py        frontiers of Explanations -> plain values: everything a page shows, and nothing it does not
 html.py        plain values -> one self-contained HTML file (template.html, report.css, a script a part)
+document.py    blocks of plain values -> an HTML page that is whole without script (base.html, document.html), for lists
+               that lead elsewhere, such as the index of a watch
 story_page.py  Stories -> the same for a sequence of snapshots (story.html and story.js besides)
 terminal.py    Story -> a table for the terminal
 plots.py       Explanation -> matplotlib figure

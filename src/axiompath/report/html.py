@@ -145,20 +145,40 @@ def fill_template(
     template: str, scripts: Sequence[str], index: dict[str, Any], blocks: dict[str, Any], *, served: bool = False
 ) -> str:
     """A kind of report: its template, its scripts after those that all share, and its numbers by the block's name."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    parts = [(FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in (*SCRIPTS, *scripts)]
-    program = "\n".join(['"use strict";', "(() => {", *parts, "})();"])
     plotly, packed = _plotly()
-    return environment.get_template(template).render(
-        policy=_policy(program, plotly, connect="'self'" if served else "'none'"),
-        title=index["title"],
-        style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
-        script=Markup(program),
+    return render_template(
+        template,
+        (*SCRIPTS, *scripts),
+        index["title"],
+        more=[plotly],
+        connect="'self'" if served else "'none'",
         plotly=packed,
         index=to_script_json(index),
         blocks={name: to_script_json(block) for name, block in blocks.items()},
+    )
+
+
+def render_template(
+    template: str,
+    scripts: Sequence[str],
+    title: str,
+    *,
+    more: Sequence[str] = (),
+    connect: str = "'none'",
+    **values: Any,
+) -> str:
+    """Any page: a template within base.html, these scripts as one, and what the template asks for."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    parts = [(FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in scripts]
+    program = "\n".join(['"use strict";', "(() => {", *parts, "})();"])
+    return environment.get_template(template).render(
+        policy=_policy(program, *more, connect=connect),
+        title=title,
+        style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
+        script=Markup(program),
+        **values,
     )
 
 
