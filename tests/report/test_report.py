@@ -300,10 +300,10 @@ def test_every_page_says_what_it_may_do():
     pages = [
         path.read_text(encoding="utf-8") for path in (*folder.glob("report/*.html"), *folder.glob("sequences/*.html"))
     ]
-    assert len(pages) == 4
+    assert len(pages) >= 5
     for text in pages:
         own = "Content-Security-Policy" in text
-        assert own != text.startswith('{% extends "template.html" %}')
+        assert own != text.startswith('{% extends "')
         assert "unsafe-eval" not in text
         assert not re.search("(src|href)=.(https?:)?//", text)
 
