@@ -44,6 +44,10 @@ def evolve(rng, before):
     return after
 
 
+def weights_of(data, name):
+    return data.edge_weight_far.tolist() if name == "edge_index_far" else [1.0] * data[name].shape[1]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_both_sets_are_explained(seed):
     rng = np.random.default_rng(seed)
@@ -56,8 +60,12 @@ def test_both_sets_are_explained(seed):
         (name, int(src), int(dst)) for name, src, dst in zip(edges.relation_name, edges.src, edges.dst, strict=True)
     }
     for name in ("edge_index", "edge_index_far"):
-        sides = [{tuple(edge) for edge in data[name].T.tolist()} for data in (before, after)]
-        assert {(name, *edge) for edge in sides[0] ^ sides[1]} == {one for one in told if one[0] == name}
+        sides = [
+            {tuple(edge) for edge in zip(*data[name].tolist(), weights_of(data, name), strict=True)}
+            for data in (before, after)
+        ]
+        differing = {(name, src, dst) for src, dst, _ in sides[0] ^ sides[1]}
+        assert differing == {one for one in told if one[0] == name}
     difference = (model(**after.to_dict()) - model(**before.to_dict())).detach().numpy()
     for target in range(6):
         found = explainer.attribute(target)
