@@ -8,9 +8,15 @@ Warnings: MatchedByRow, where what was given can be used but may mean something 
 
 from __future__ import annotations
 
+import re
+
 
 class InputError(ValueError):
     """A file, an argument or a combination of them that cannot be used as it is."""
+
+    def __init__(self, sentence: str = "") -> None:
+        """A sentence may quote a file: what would command a terminal is shown as Python writes it."""
+        super().__init__(re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], sentence))
 
 
 class WrongKind(InputError, TypeError):

@@ -178,7 +178,7 @@ class Session:
     def _is_new(self, wanted: Sequence[Any]) -> bool:
         """Whether a node that only `after` has, and that the change reaches, is among these."""
         numbers, change = np.asarray(wanted), self.paths.change
-        if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             return False  # refused where rows are looked up
         rows, known = find_numbers(change.root_ids, numbers)
         known &= self.paths.region.reached[rows]

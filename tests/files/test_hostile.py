@@ -39,6 +39,7 @@ def test_every_file_made_by_hand_is_refused_in_one_sentence(outcomes):
     made = outcomes[:NUM_BY_HAND]
     assert [outcome for outcome in made if outcome[1] != "refused"] == []
     assert [outcome for outcome in made if "Expected" not in outcome[2]] == []
+    assert [outcome for outcome in made if "\x1b" in outcome[2]] == []
 
 
 def test_flipped_bits_are_mostly_found(outcomes):

@@ -402,6 +402,15 @@ def test_a_target_that_did_not_change_says_at_which_step_it_last_did(call, tmp_p
         json.loads(out)
 
 
+def test_moments_of_changes_are_text_in_json(call, tmp_path):
+    days = pd.date_range("2024-01-01", periods=40, freq="D", tz="UTC")
+    events = pd.DataFrame({"source": list("abcd") * 10, "target": list("bcde") * 10, "time": days})
+    axiompath.save_snapshots(axiompath.snapshots(events[:38], "10D", "20D"), tmp_path / "s")
+    code, out, err = call("diff", tmp_path / "s", "--json")
+    assert code == 0, err
+    assert all(row["last_event"].startswith("2024-") for row in json.loads(out)["changes"] if "edge" in row["kind"])
+
+
 def axiompath_gcn(arguments):
     from torch_geometric.nn import GCN
 

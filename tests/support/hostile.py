@@ -197,6 +197,10 @@ def noted(**notes):
     )
 
 
+def twice(_):
+    """The same column again, under the same name."""
+
+
 def columns(name, **changes):
     """A table of a scan with other columns, and the digest of that in its manifest; None takes a column away."""
 
@@ -204,8 +208,23 @@ def columns(name, **changes):
         held = pq.read_table(folder / name)
         for column, make in changes.items():
             place = held.schema.get_field_index(column)
-            held = held.remove_column(place) if make is None else held.set_column(place, column, make(len(held)))
+            if make is twice:
+                held = held.append_column(column, held.column(place))
+            else:
+                held = held.remove_column(place) if make is None else held.set_column(place, column, make(len(held)))
         pq.write_table(held, folder / name)
+        bless(folder / Path(name).parts[0])
+
+    return write
+
+
+def renoted(name, **notes):
+    """A part of a scan with other notes, and its digest in the manifest."""
+
+    def write(folder):
+        held = pq.read_table(folder / name)
+        own = json.loads(held.schema.metadata[b"axiompath"]) | notes
+        pq.write_table(held.replace_schema_metadata({b"axiompath": json.dumps(own)}), folder / name)
         bless(folder / Path(name).parts[0])
 
     return write
@@ -275,7 +294,13 @@ HOSTILE = {
         "a pipe": in_place("before.npz", os.mkfifo),
         "a device": in_place("before.npz", lambda path: path.symlink_to("/dev/zero")),
     },
+    "npz sparse": {
+        "a shape in rows": arrays("sparse.npz", x_shape=np.array([[30, 4]])),
+        "lengths of time as a shape": arrays("sparse.npz", x_shape=np.array([30, 4], dtype="<m8[s]")),
+        "a version of fields": arrays("sparse.npz", version=np.zeros((), dtype=[("a", "i4")])),
+    },
     "npz edges": {
+        "ends in one row": arrays("edges.npz", edge_index=np.zeros(80, int)),
         "fewer weights than edges": arrays("edges.npz", edge_weight=np.ones(79)),
         "one number for all nodes": arrays("edges.npz", n_id=np.zeros(30, int)),
         "numbers beyond int64": arrays("edges.npz", n_id=np.arange(30, dtype=np.uint64) + 2**63),
@@ -301,6 +326,7 @@ HOSTILE = {
         "numbers as types": lambda folder: torch.save({"nodes": 3, "edges": 4}, folder / "dict.pt"),
         "a list of itself": pickled(lambda folder: b"\x80\x02}X\x0a\0\0\0node_names]q\1h\1as."),
         "a pickle, packed": pickled(lambda folder: b")" * 10**8 + b".", zipfile.ZIP_DEFLATED),
+        "ends of half numbers": saved(edge_index=torch.zeros(2, 3, dtype=torch.bfloat16)),
         "a count of nothing": pickled(lambda folder: b"\x80\x02ccollections\nCounter\nc__builtin__\nbytearray\n\x8a\5"
                                       + struct.pack("<q", 10**10)[:5] + b"\x85R\x85R."),
         "nothing on the stack": pickled(lambda folder: b"\x80\x02."),
@@ -311,6 +337,8 @@ HOSTILE = {
         "no types": lambda folder: torch.save(HeteroData(), folder / "typed.pt"),
         "a relation of an unknown type": typed(lambda data: data["author", "x", "ghost"].update(
             {"edge_index": torch.zeros(2, 1, dtype=torch.long)})),
+        "sparse edges": typed(lambda data: data["author", "writes", "paper"].update(
+            {"edge_index": torch.eye(2, dtype=torch.long).to_sparse()})),
         "one name for all nodes": typed(lambda data: data["author"].update({"name": ["a"] * 30})),
     },
     "typed csv": {
@@ -367,6 +395,7 @@ HOSTILE = {
         "steps of another kind": changed("watch/watch.json", steps=[3]),
     },
     "explanation": {"deep": text("explanation.json", DEEP), "a string without end": text("explanation.json", OPEN)},
+    "enough": {"a field that commands the terminal": changed("enough.json", **{"\x1b[2J": 1})},
     "explanation link": {"three ends": changed("explanation link.json", target=[1, 2, 3])},
     "story": {"words as a target": changed("story.json", target="x")},
     "scan": {
@@ -376,6 +405,8 @@ HOSTILE = {
         "a class beyond the logits": columns("scan/parts/part-000000.parquet", class_after=lambda n: pa.array(
             [2**62] * n)),
         "text for numbers": columns("scan/parts/part-000000.parquet", kl=lambda n: pa.array(["a"] * n)),
+        "a task of another kind": renoted("scan/parts/part-000000.parquet", task=[3]),
+        "a column twice": columns("scan/parts/part-000000.parquet", paths=twice),
         "a long text, often": columns("scan/parts/part-000000.parquet", kinds=lambda n: pa.array(
             [["a" * 10**5] * 10**4] + [[]] * (n - 1))),
         "a pipe": in_place("scan/manifest.json", os.mkfifo),

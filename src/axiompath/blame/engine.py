@@ -145,7 +145,7 @@ class SubsetEvaluator:
         wanted = np.atleast_1d(np.asarray(list(rows) if isinstance(rows, Iterable) else rows))
         if wanted.size == 0:
             wanted = np.zeros(0, dtype=np.int64)
-        if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
             raise WrongKind(
                 f"Expected `{name}` to hold ids of changes, as `changes()` lists them (got {wanted.dtype})."
             )

@@ -95,10 +95,14 @@ def print_json(value: Any) -> None:
 def records(frame: Any) -> list[dict[str, Any]]:
     """The rows of a table as plain values, None where there is none."""
     plain = frame.astype(object).where(frame.notna(), None)
-    return [
-        {key: value.item() if hasattr(value, "item") else value for key, value in row.items()}
-        for row in plain.to_dict("records")
-    ]
+    return [{key: _plain(value) for key, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as Python's, a moment as text."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return value.item() if hasattr(value, "item") else value
 
 
 def numbers(*heads: str) -> list[Column]:

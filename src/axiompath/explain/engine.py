@@ -235,7 +235,7 @@ class PathEngine:
         given = np.asarray(paths)
         if given.size == 0:
             return np.zeros((0, self.change.num_positions), dtype=np.int64)
-        if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
+        if given.ndim != 2 or given.shape[1] != num_positions or given.dtype.kind not in "iu":
             raise InputError(
                 f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
                 f"and {ANY} before the end of a group (got {given.dtype} of shape {given.shape})."

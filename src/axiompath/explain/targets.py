@@ -29,7 +29,7 @@ def find_rows(engine: PathEngine, targets: Sequence[Target]) -> IntArray:
     if numbers.size == 0:
         return np.zeros(0, dtype=np.int64)
     unit = change.unit
-    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         got = numbers.dtype if numbers.ndim == 1 else f"{targets[0]!r}, more than one number for a {unit}"
         raise WrongKind(f"Expected targets to be {unit} numbers, integers, or names (got {got}).")
     rows, known = find_numbers(change.root_ids, numbers)

@@ -174,7 +174,7 @@ def _store_whole(whole: dict[str, Any], path: Path, draft: Path) -> tuple[Number
         names = pyarrow.array(words, pyarrow.large_string())
     elif "n_id" in whole:
         names = np.asarray(whole["n_id"])
-        if names.ndim != 1 or not np.issubdtype(names.dtype, np.integer):
+        if names.ndim != 1 or names.dtype.kind not in "iu":
             raise InputError(f"Expected whole numbers as `n_id` in {path} (got {names.dtype} of shape {names.shape}).")
         names = names.astype(np.int64)
     named = None if names is None else number_nodes(names, path).names

@@ -46,7 +46,7 @@ def open_table(path: Path) -> EdgeList:
 
 def open_arrays(path: Path, edge_index: Any, edge_weight: Any) -> EdgeList:
     """edge_index [2, num_edges] or [num_edges, 2] and weights [num_edges] or None, mapped or in memory."""
-    if edge_index.ndim != 2 or 2 not in edge_index.shape or not np.issubdtype(edge_index.dtype, np.integer):
+    if edge_index.ndim != 2 or 2 not in edge_index.shape or edge_index.dtype.kind not in "iu":
         raise InputError(
             f"Expected whole numbers of shape [2, num_edges] or [num_edges, 2] in {path} "
             f"(got {edge_index.dtype} of shape {edge_index.shape})."

@@ -171,7 +171,7 @@ def read_ids(column: pd.Series[Any], path: Path) -> Any:
 
 def store_array(x: Any, draft: Path, where: Path) -> None:
     """Copy features from a mapped array, a piece at a time."""
-    if x.ndim != 2 or not (np.issubdtype(x.dtype, np.floating) or np.issubdtype(x.dtype, np.integer)):
+    if x.ndim != 2 or x.dtype.kind not in "iuf":
         raise InputError(f"Expected numbers of shape [num_nodes, num_features] in {where} (got {x.dtype} {x.shape}).")
     dtype = np.float64 if x.dtype == np.float64 else np.float32
     writer = ArrayWriter(draft / "x.npy", dtype, x.shape[1])

@@ -163,8 +163,6 @@ def _parquet_parts(path: Path, num_rows: int, columns: list[str] | None, max_byt
 def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:
     """All columns but those that pandas wrote as a table's index, unless they are what names a node."""
     names = [str(name) for name in schema.names]
-    if len(set(names)) < len(names):
-        raise InputError(f"Expected columns of different names in {path} (got some twice).")
     with blamed(f"Expected what pandas writes about its columns in {path} (it is damaged)."):
         notes = parse_json((schema.metadata or {}).get(b"pandas", b"{}"))
         listed_there = notes.get("index_columns", []) if isinstance(notes, dict) else None

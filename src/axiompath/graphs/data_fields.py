@@ -55,7 +55,7 @@ def _describes_edges(name: str, before: Any, after: Any) -> bool:
     values = [data.get(name) for data in (before, after)]
     known = all(_is_tensor(value) and not _is_sparse(value) and not value.is_complex() for value in values)
     return known and all(
-        value.dim() in (1, 2) and len(value) == data.edge_index.shape[1]
+        value.dim() in (1, 2) and value.shape[:1] == data.edge_index.shape[1:]
         for value, data in zip(values, (before, after), strict=True)
     )
 
@@ -65,7 +65,7 @@ def read_relation_names(data: Data, types: str | None, schema: Schema | None) ->
     if schema is not None:
         return tuple(name for _, name, _ in schema.relations)
     names = data.get("relation_names") if types is not None else None
-    if not isinstance(names, (list, tuple)) or not len(names) > int(np.asarray(_to_numpy(data[types])).max(initial=-1)):
+    if not isinstance(names, (list, tuple)) or not len(names) > int(np.asarray(to_numpy(data[types])).max(initial=-1)):
         return ()
     return tuple(str(name) for name in names)
 
@@ -74,7 +74,7 @@ def node_numbers(data: Data) -> IntArray:
     """`n_id` of each row of the user's own graph, else the row."""
     if data.get("n_id") is None:
         return np.arange(data.x.shape[0])
-    return np.asarray(_to_numpy(data.n_id), dtype=np.int64)
+    return np.asarray(to_numpy(data.n_id), dtype=np.int64)
 
 
 def level_of(data: Data, key: str) -> str:
@@ -128,8 +128,8 @@ def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray 
     """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and all of them."""
     if data.get("batch") is None:
         return None, None
-    batch = np.asarray(_to_numpy(data.batch))
-    if batch.shape != (num_nodes,) or not np.issubdtype(batch.dtype, np.integer) or batch.min(initial=0) < 0:
+    batch = np.asarray(to_numpy(data.batch))
+    if batch.shape != (num_nodes,) or batch.dtype.kind not in "iu" or batch.min(initial=0) < 0:
         raise InputError(
             f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
             f"(got {batch.dtype} of shape {batch.shape}, the least {batch.min(initial=0)})."
@@ -141,9 +141,9 @@ def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray 
         )
     if data.get("graph_id") is None:
         return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)
-    ids = np.asarray(_to_numpy(data.graph_id)).reshape(-1)
+    ids = np.asarray(to_numpy(data.graph_id)).reshape(-1)
     enough = batch.max(initial=-1) < len(ids) <= num_nodes + EMPTY_GRAPHS
-    whole = enough and np.issubdtype(ids.dtype, np.integer) and ids.min(initial=0) >= 0
+    whole = enough and ids.dtype.kind in "iu" and ids.min(initial=0) >= 0
     if not whole or len(np.unique(ids)) != len(ids):
         raise InputError(
             f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
@@ -175,7 +175,7 @@ def read_features(x: Any, name: str) -> Features:
     elif sparse.issparse(x):
         features = _from_scipy_sparse(x, name)
     else:
-        features = _as_given(x) if _is_single(x) else np.asarray(_to_numpy(x), dtype=np.float64)
+        features = _as_given(x) if _is_single(x) else np.asarray(to_numpy(x), dtype=np.float64)
     if features.ndim != 2:
         raise InputError(
             f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {features.shape})."
@@ -268,7 +268,8 @@ def _is_sparse(tensor: torch.Tensor) -> bool:
     return tensor.layout != torch.strided
 
 
-def _to_numpy(values: Any) -> Any:
+def to_numpy(values: Any) -> Any:
+    """A tensor as an array; anything else as it is."""
     if not _is_tensor(values):
         return values
     values = values.detach().cpu()
@@ -295,10 +296,10 @@ def read_ends(pairs: Any, num_nodes: int, name: str) -> IntArray:
     """Pairs of rows of x, [2, num_pairs]."""
     if _is_tensor(pairs) and _is_sparse(pairs):
         raise WrongKind(f"Expected `{name}` to be a dense tensor (got a sparse one); give its `indices()`.")
-    ends = np.asarray(pairs.detach().cpu() if _is_tensor(pairs) else pairs)
+    ends = np.asarray(to_numpy(pairs))
     if ends.ndim != 2 or ends.shape[0] != 2:
         raise InputError(f"Expected `{name}` to have shape [2, num_edges] (got {ends.shape}).")
-    if not np.issubdtype(ends.dtype, np.integer):
+    if ends.dtype.kind not in "iu":
         raise WrongKind(f"Expected `{name}` to hold integers (got {ends.dtype}); use `.long()` on it.")
     if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
         worst = ends.max() if ends.max() >= num_nodes else ends.min()
@@ -312,7 +313,7 @@ def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray 
     if edge_weight is None:
         return None
     refuse_complex(edge_weight, name)
-    weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
+    weights = np.asarray(to_numpy(edge_weight), dtype=np.float64)
     if weights.shape not in ((num_edges,), (num_edges, 1)):
         raise InputError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
     if not np.isfinite(weights).all():
@@ -322,13 +323,13 @@ def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray 
 
 def weights_of_relations(data: Data, key: str) -> FloatArray | None:
     """One number an edge that relations have under another name than edge_weight; 1 for edges of those that do not."""
-    types = np.asarray(_to_numpy(data["edge_type"]))
+    types = np.asarray(to_numpy(data["edge_type"]))
     found = None
     for relation in range(len(data["schema"].relations)):
         value = data.get(name_of_field(OF_EDGES, relation, key))
         if value is not None and value.numel() == len(types):
             found = np.ones(len(types)) if found is None else found
-            found[types == relation] = np.asarray(_to_numpy(value)).reshape(-1)[types == relation]
+            found[types == relation] = np.asarray(to_numpy(value)).reshape(-1)[types == relation]
     return found
 
 
@@ -336,8 +337,8 @@ def read_types(types: Any, num: int, name: str) -> IntArray:
     """A type of 0 or more for each. [num]."""
     if types is None:
         raise InputError(f"Expected `{name}`, which the model reads, as a field of both graphs (got none); add it.")
-    found = np.asarray(_to_numpy(types))
-    if found.shape != (num,) or not np.issubdtype(found.dtype, np.integer) or found.min(initial=0) < 0:
+    found = np.asarray(to_numpy(types))
+    if found.shape != (num,) or found.dtype.kind not in "iu" or found.min(initial=0) < 0:
         raise InputError(
             f"Expected `{name}` to hold a type of 0 or more for each of {num:,}, integers of shape ({num},) "
             f"(got {found.dtype} of shape {found.shape})."
@@ -357,7 +358,7 @@ def read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[s
             )
         whole = f"{name}.{field}" if schema is None else name + schema.tell_field(field)
         refuse_complex(value, whole)
-        attr = np.asarray(_to_numpy(value), dtype=np.float64)
+        attr = np.asarray(to_numpy(value), dtype=np.float64)
         if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
             raise InputError(
                 f"Expected `{whole}` to hold one row an edge, shape ({num_edges}, width) (got {attr.shape})."
@@ -381,8 +382,8 @@ def read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
     """Different numbers of nodes, `n_id` or else their rows. [num_nodes]."""
     if n_id is None:
         return np.arange(num_nodes, dtype=np.int64)
-    node_ids = np.asarray(n_id.detach().cpu() if _is_tensor(n_id) else n_id)
-    whole = np.issubdtype(node_ids.dtype, np.integer) and node_ids.shape == (num_nodes,)
+    node_ids = np.asarray(to_numpy(n_id))
+    whole = node_ids.dtype.kind in "iu" and node_ids.shape == (num_nodes,)
     in_range = whole and node_ids.min() >= 0 and node_ids.max() <= np.iinfo(np.int64).max
     if not in_range or len(np.unique(node_ids)) != num_nodes:
         raise InputError(

@@ -18,7 +18,7 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
-from .data_fields import refuse_complex
+from .data_fields import refuse_complex, to_numpy
 from .schema import OF_EDGES, OF_NODES, Relation, Schema, name_of_field
 from .snapshot import warn_of_rows
 from .targets import match_in_graphs
@@ -200,7 +200,7 @@ def _own_numbers(data: HeteroData, node_type: str, size: int, name: str) -> Any:
     ids = data[node_type].get("n_id")
     if ids is None:
         return np.arange(size)
-    found = np.asarray(torch.as_tensor(ids).detach().cpu())
+    found = np.asarray(to_numpy(torch.as_tensor(ids)))
     if found.shape != (size,) or found.dtype.kind not in "iu" or found.min(initial=0) < 0:
         raise InputError(
             f"Expected {name}[{node_type!r}].n_id to hold {size} different non-negative integers, one a node "
@@ -238,6 +238,8 @@ def _joined(
 ) -> torch.Tensor:
     """Rows of the types at the ends of a relation, as rows of the whole graph."""
     given = torch.as_tensor(edges).detach().cpu()
+    if given.layout != torch.strided:
+        raise InputError(f"Expected {name}[{relation!r}].{key} to be a dense tensor (got a sparse one).")
     if given.numel() and (given.is_floating_point() or given.is_complex()):
         raise InputError(f"Expected {name}[{relation!r}].{key} to hold rows, whole numbers (got {given.dtype}).")
     rows: torch.Tensor = given.to(torch.long)

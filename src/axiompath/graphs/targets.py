@@ -100,6 +100,6 @@ def read_pairs(links: Any) -> IntArray:
             f"Expected links to be pairs of node numbers, [num_pairs, 2] (got shape {pairs.shape}); give a list of "
             "tuples, such as [(3, 8), (5, 2)]."
         )
-    if not np.issubdtype(pairs.dtype, np.integer):
+    if pairs.dtype.kind not in "iu":
         raise WrongKind(f"Expected links to hold node numbers, integers (got {pairs.dtype}).")
     return pairs.astype(np.int64)

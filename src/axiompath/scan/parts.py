@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..arrays import IntArray
@@ -167,8 +168,10 @@ def read_columns(path: Path, num_rows: int, names: list[str] | None = None) -> p
 def read_nested(path: Path, names: list[str]) -> pa.Table:
     """Columns of a part as they are, lists and maps too, checked against what a part has."""
     with _damaged(path), open_parquet(path, MAX_BYTES) as file:
-        task = parquet.read_notes(file.schema_arrow).get("task", {})
-        wanted = pa.schema([(name, columns_of(task)[name]) for name in names])
+        known, _ = _check_columns(file, path)
+        wanted = pa.schema([(name, known[name]) for name in names])
+        if not {*names} <= {*file.schema_arrow.names}:
+            raise Damaged("a column that is not there")
         limit, held = max(bound_growth(path, MAX_BYTES), SPELT_BYTES), [wanted.empty_table()]
         for group in range(file.metadata.num_row_groups):  # Arrow joins no lists of text of several groups
             table = file.read_row_group(group, columns=names, use_threads=False).select(names)
@@ -206,11 +209,8 @@ def read_row(path: Path, place: int) -> Explanation | Failure:
 def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Each row, or one alone; and what is said of all of them."""
     with open_parquet(path, MAX_BYTES) as file:
-        held = {field.name for field in file.schema_arrow}
-        notes, limit = parquet.read_notes(file.schema_arrow), bound_growth(path, MAX_BYTES)
+        (_, notes), limit = _check_columns(file, path), bound_growth(path, MAX_BYTES)
         task = notes.get("task", {})
-        if not set(columns_of(task)) - OPTIONAL <= held <= set(columns_of(task)):
-            raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
         shared = {"origin": notes.get("origin"), "unit": task.get("unit"), "output": task.get("output")}
         groups = list(range(file.metadata.num_row_groups))
         starts = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in groups)])
@@ -229,6 +229,17 @@ def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, 
                 # A number becomes a Python object; a place in a dictionary, 4 bytes, a text as long as any.
                 check_size(path, one.nbytes * (PYTHON_GROWTH + longest / 4), limit)
                 yield one.to_pylist(maps_as_pydicts="strict")[0], shared
+
+
+def _check_columns(file: pq.ParquetFile, path: Path) -> tuple[dict[str, pa.DataType], dict[str, Any]]:
+    """The columns that a part should have, and its notes; refuses a file that has others."""
+    notes = parquet.read_notes(file.schema_arrow)
+    if not isinstance(task := notes.get("task", {}), dict):
+        raise Damaged("a task of another kind")
+    known = columns_of(task)
+    if not {*known} - OPTIONAL <= {*file.schema_arrow.names} <= {*known}:
+        raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
+    return known, notes
 
 
 def _damaged(path: Path) -> AbstractContextManager[None]:

@@ -325,7 +325,7 @@ def _read_targets(targets: Iterable[Target]) -> list[Target]:
     if any(isinstance(target, (tuple, list)) for target in given):
         return list(dict.fromkeys(as_target(pair) for pair in read_pairs(given)))
     wanted = np.asarray(given)
-    if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
         raise WrongKind(
             f"Expected targets to be node numbers, integers, or names (got {wanted.dtype}); "
             "names go into `node_names`, by number."

@@ -78,6 +78,9 @@ def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
             raise Damaged("a footer or a page of another shape") from error
         if words & spelt:
             raise InputError(f"Expected each column packed in one way in {path} (got {min(words & spelt)[:40]!r}).")
+    names = footer.schema.to_arrow_schema().names
+    if len(set(names)) < len(names):
+        raise InputError(f"Expected columns of different names in {path} (got some twice).")
     # With a buffer of its own, a column is read as it is needed and not a whole row group at once.
     return pq.ParquetFile(path, buffer_size=1 << 16, pre_buffer=False, read_dictionary=sorted(words))
 
