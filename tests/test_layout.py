@@ -28,6 +28,7 @@ FLOORS = [
     "explain",
     "blame",
     "session",
+    "windows",
     "scan",
     "explainer",
     "sequences",
@@ -41,6 +42,7 @@ ORDER = [name for floor in FLOORS for name in floor.split()]
 LATE = {
     ("explain.explanation", "report"),
     ("explain.neighbourhood", "report"),
+    ("explain.timeline", "report"),
     ("scan.scan", "report"),
     ("blame.blame", "report"),
     ("blame.undo", "report"),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .blame.undo import Undo as Undo
     from .errors import InputError as InputError
     from .explain.explanation import Explanation as Explanation
+    from .explain.timeline import Timeline as Timeline
     from .explainer import Explainer as Explainer
     from .files import convert_graph as convert_graph
     from .files import load_model as load_model
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .readers import UnreadableModel as UnreadableModel
     from .readers import check as check
     from .readers import register_reader as register_reader
+    from .readers.unrolled import unroll as unroll
     from .report import build_report as build_report
     from .report import build_scan_report as build_scan_report
     from .report import build_story_report as build_story_report
@@ -76,6 +78,7 @@ _HOMES = {
     "blame.undo": "Undo",
     "errors": "InputError",
     "explain.explanation": "Explanation",
+    "explain.timeline": "Timeline",
     "explainer": "Explainer",
     "files": "convert_graph load_model match_graphs read_graph save_graph save_model",
     "files.snapshots": "read_snapshots save_snapshots snapshots",
@@ -85,6 +88,7 @@ _HOMES = {
     "paths.attribution": "Attribution",
     "pyg": "PyGAlgorithm",
     "readers": "UnreadableModel check register_reader",
+    "readers.unrolled": "unroll",
     "report": "build_report build_scan_report build_story_report save_report save_scan_report save_story_report",
     "scan.scan": "Scan read_scan read_scans",
     "selection": "Selection select",

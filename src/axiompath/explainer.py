@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,16 @@ from .blame.shapley import Effort
 from .blame.undo import Undo, undo_target
 from .blame.what_if import try_changes
 from .change.comparison import Change
+from .errors import InputError
 from .explain.explanation import Caption, Explanation
 from .explain.features import list_features
 from .explain.neighbourhood import Neighbourhood
 from .explain.question import ENOUGH, MOST_PATHS, MOST_UNITS, Question
+from .explain.timeline import Timeline
 from .explain.units import explain_units
 from .files.named import take_names
 from .graphs.data_fields import node_numbers
+from .graphs.dated import REPEAT, Windows, read_windows
 from .graphs.names import Asked, NameIndex, Names, index_names, read_names
 from .graphs.places import Target, as_target
 from .notebook import bar_console, show
@@ -41,6 +45,7 @@ from .selection import DEFAULT_METHOD
 from .session import Session, open_session
 from .storage.memory import parse_memory
 from .storage.origin import Origin
+from .windows import WindowSession, open_windows
 
 MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that moved
 
@@ -69,6 +74,8 @@ class Explainer:
         scales: Any = None,
         paths: bool = True,
         model_before: Any = None,
+        still: Any = REPEAT,
+        dates: Any = None,
     ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time.
 
@@ -81,12 +88,22 @@ class Explainer:
         `undo` and `what_if` run it as it is, whatever it is made of, and nothing that asks for paths can be answered.
         `model_before` is the model that predicted on `before`, where it is another one: of any depth or kind, as long
         as it predicts the same thing; what changed is then split between the model and the data.
+
+        Of a model that looks back, `before` and `after` are windows: lists of as many snapshots, oldest first, with the
+        same nodes. They are aligned by date: `data.time`, the names of `snapshots(...)`, or `dates=([..], [..])`.
+        `still` says what the passing of time means, see `timeline`: "repeat", "empty", snapshots, or a function.
         """
         self.memory = parse_memory(memory)
+        if isinstance(before, Sequence) or isinstance(after, Sequence):
+            self.session: Session = self._open_windows(
+                model, read_windows(before, after, still, dates), model_before, node_names, class_names,
+                Usage(call, links, output, scales), paths=paths,
+            )  # fmt: skip
+            return
         (before, after), brought, offered = take_names((before, after))
         node_names = brought if node_names is None else node_names
         links = _with_numbers(links, node_names, (before, after))
-        self.session: Session = open_session(
+        self.session = open_session(
             model,
             before,
             after,
@@ -180,6 +197,20 @@ class Explainer:
         model that is not read, all whose answer is another one are listed, without num_paths.
         """
         return self.session.moved()
+
+    def timeline(self, target: Asked | None = None) -> Timeline:
+        """What moved the prediction of a window, one row per changed thing and date; they sum to every logit's change.
+
+        The change has three legs, in this order: *revised*, the dates that both windows have and whose data differ;
+        *time*, what the passing of time does while nothing happens (`still`), one row; *news*, the rest. A row is what
+        a date's features, or edge, has of it. No path is walked. `plot()` draws a strip.
+        """
+        if not isinstance(self.session, WindowSession):
+            raise InputError(
+                "Expected an Explainer of two windows for a timeline (got one of two graphs); give `before` and "
+                "`after` as lists of dated snapshots."
+            )
+        return self.session.timeline(self._only(target))
 
     def unmatched(self) -> pd.DataFrame:
         """Nodes, graphs or pairs that one snapshot alone has, and so cannot have moved: target, name, snapshot.
@@ -294,6 +325,23 @@ class Explainer:
         session = self.session
         return try_changes(
             session.subsets, session.root(self._only(target)), undo=undo, apply=apply, open_nodes=open_nodes
+        )
+
+    @staticmethod
+    def _open_windows(
+        model: Any, windows: Windows, model_before: Any, node_names: Any, class_names: Any, usage: Usage, *, paths: bool
+    ) -> WindowSession:
+        graphs, brought, offered = take_names((*windows.before, *windows.after))
+        size = len(windows.before)
+        return open_windows(
+            model,
+            replace(windows, before=list(graphs[:size]), after=list(graphs[size:])),
+            model_before=model_before,
+            node_names=brought if node_names is None else node_names,
+            class_names=class_names,
+            offered=offered,
+            usage=usage,
+            paths=paths,
         )
 
     def _only(self, target: Asked | None) -> Target:

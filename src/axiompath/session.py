@@ -27,7 +27,7 @@ from .explain.engine import BEFORE_END, PathEngine, num_named
 from .explain.explanation import Caption, Explanation
 from .explain.neighbourhood import Neighbourhood, find_neighbourhood
 from .explain.targets import check_ends, find_only_graph, find_pairs, find_rows, with_pairs
-from .graphs.changes import add_model_row
+from .graphs.changes import add_row
 from .graphs.data_fields import Fields
 from .graphs.labels import label_targets, target_column
 from .graphs.names import NameIndex, Names, index_names, read_class_names, read_names
@@ -130,7 +130,7 @@ class Session:
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
         """What happened to the graph, see `Explainer.changes`; another model is the last row."""
         found = find_pair_changes(self.pair, self.node_names, directed=directed, open_nodes=open_nodes)
-        return found if len(self.models) == 1 else add_model_row(found)
+        return found if len(self.models) == 1 else add_row(found)
 
     def locate(self, targets: Iterable[Target]) -> tuple[PathEngine, IntArray]:
         """The engine that explains these targets, and their rows there: of nodes, graphs or pairs.

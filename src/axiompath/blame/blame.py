@@ -13,7 +13,7 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
 from ..explain.explanation import Caption
-from ..graphs.changes import MODEL_RETRAINED, tell_kinds
+from ..graphs.changes import MODEL_RETRAINED, TIME_PASSED, add_row, tell_kinds
 from ..graphs.labels import label_class
 from ..graphs.places import NODE_UNIT, Target, Unit
 from ..notebook import show
@@ -55,7 +55,7 @@ class Blame(ChangeRecord):
 
     form: ClassVar = FileForm("blame", 2, {1: {"directed": [], "note": ""}})
     drawn_by: ClassVar = "plot().savefig(path)"
-    other_kinds: ClassVar = (MODEL_RETRAINED, GROUP_ROW)
+    other_kinds: ClassVar = (MODEL_RETRAINED, TIME_PASSED, GROUP_ROW)
 
     target: Target
     class_before: Count  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
@@ -162,7 +162,7 @@ class Blame(ChangeRecord):
     def summary(self, limit: int = 5) -> str:
         """A few sentences: what happened, and which changes did it."""
         number, digits = len(self.shares), self._digits()
-        seen = sum(map(len, self.changes))
+        seen = sum(map(len, self.changes)) - (TIME_PASSED in self.kinds)
         of_groups = f", in {number} group{'s' * (number != 1)}" * (GROUP_ROW in self.kinds)
         lines = [f"{self.headline}. {_tell_seen(seen, self.num_changes)}"]
         lines[0] += f"{of_groups}:" if number else "."
@@ -179,7 +179,8 @@ class Blame(ChangeRecord):
             lines[-1] += "; and others." if len(set(self.groups)) > limit else "."
         if MODEL_RETRAINED in self.kinds:
             model = float(self.prob_shares[self.kinds.index(MODEL_RETRAINED)])
-            data = float(self.prob_shares.sum()) - model
+            time = sum(share for share, kind in zip(self.prob_shares, self.kinds, strict=True) if kind == TIME_PASSED)
+            data = float(self.prob_shares.sum()) - model - float(time)
             lines.append(f"The model has {_tell(model, digits)} of it, the data {_tell(data, digits)}.")
         if number:
             tried = f"{self.num_evaluations:,} evaluations"
@@ -276,14 +277,17 @@ def blame_target(
         pairs = pairs[1 - num_players :, 1 - num_players :] if interactions else None
     elif interactions:
         pairs = _interactions(values, found, in_groups=opened and by is not None)
+    changes, beside = evaluator.changes, [MODEL_RETRAINED] * retrained
+    if evaluator.elapsed is not None:
+        changes, beside = add_row(changes, TIME_PASSED), [*beside, TIME_PASSED]
+        found = _with_time(found, with_meaning(ends[:1])[0])
     order = np.argsort(-np.abs(found.values[:, -1]), kind="stable")
-    changes = evaluator.changes
     ids = changes.id.to_numpy()
-    if retrained:
-        labels, unique, codes = [*labels, MODEL_RETRAINED], [*unique, MODEL_RETRAINED], np.append(codes, len(unique))
+    for kind in beside:
+        labels, unique, codes = [*labels, kind], [*unique, kind], np.append(codes, len(unique))
     if together:
         rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
-        whole = [GROUP_ROW] * num_players + [MODEL_RETRAINED] * retrained
+        whole = [GROUP_ROW] * num_players + beside
         kinds, places = tuple(whole[code] for code in order.tolist()), [(-1, -1)] * len(rows)
         groups, directed = tuple(unique[code] for code in order.tolist()), (False,) * len(rows)
     else:
@@ -339,6 +343,16 @@ def _with_model(found: PlayerShares, values: Any, num_changes: int) -> tuple[Pla
         all=everything,
     )
     return shares, np.stack([[np.zeros_like(joint), joint], [joint, np.zeros_like(joint)]])
+
+
+def _with_time(found: PlayerShares, before: FloatArray) -> PlayerShares:
+    """The shares with that of time, which passed before any of the changes, as the last."""
+    return replace(
+        found,
+        values=np.concatenate([found.values, (found.none - before)[None]]),
+        errors=np.concatenate([found.errors, np.zeros((1, len(before)))]),
+        none=before,
+    )
 
 
 def _shares(evaluator: SubsetEvaluator, values: Any, num_players: int, groups: Any, effort: Effort) -> PlayerShares:

@@ -18,7 +18,7 @@ import torch
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, WrongKind
-from ..graphs.changes import EDGE_ADDED, EDGES_GONE, NODE_ADDED, NODES_GONE, add_model_row
+from ..graphs.changes import EDGE_ADDED, EDGES_GONE, NODE_ADDED, NODES_GONE, add_row
 from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..network.layers import Network
@@ -65,6 +65,14 @@ class TargetEvaluator:
 
 
 @dataclass(frozen=True, eq=False)
+class Elapsed:
+    """That time has passed besides, which no change can undo: the prediction of a window, and the changes are dated."""
+
+    logits: FloatArray  # before time passed
+    meaning: str  # of time passing without a change, in a sentence
+
+
+@dataclass(frozen=True, eq=False)
 class SubsetEvaluator:
     """The changes that reach one target, and what is predicted for it under any subset of them.
 
@@ -76,6 +84,7 @@ class SubsetEvaluator:
     players: Players
     rows: IntArray  # [num_changes]: rows of `changes()`, ascending
     models: tuple[TargetEvaluator, ...]  # of the model before, where there are two, then of the model after
+    elapsed: Elapsed | None = None  # where time has passed between none of the changes and `before`
 
     def run(self, subsets: BoolArray) -> FloatArray:
         """[num_subsets, num_changes] of truth values -> logits [num_subsets, num_logits]."""
@@ -118,8 +127,8 @@ class SubsetEvaluator:
 
     @property
     def note(self) -> str:
-        """Where a model was read, but runs itself: why."""
-        return next((one.note for one in self.models if one.note), "")
+        """Where a model was read, but runs itself: why; where time has passed, what that means."""
+        return next((one.note for one in self.models if one.note), "" if self.elapsed is None else self.elapsed.meaning)
 
     @property
     def num_changes(self) -> int:
@@ -137,8 +146,9 @@ class SubsetEvaluator:
         return self.players.changes.iloc[self.rows]
 
     def run_ends(self) -> FloatArray:
-        """Logits with none of the changes, and with all of them. [2, num_logits]."""
-        return self.run(_both_ends(self.num_changes))
+        """Logits before, and with all of the changes. [2, num_logits]."""
+        found = self.run(_both_ends(self.num_changes))
+        return found if self.elapsed is None else np.stack([self.elapsed.logits, found[1]])
 
     def subset(self, rows: Any, *, applied: bool, name: str) -> BoolArray:
         """Truth values of the changes in sight: these rows are `applied`, or all others are. [num_changes]."""
@@ -194,7 +204,7 @@ class SubsetEngine:
         rows = reduce(np.union1d, [one.field.rows for one in found])
         for _ in found[1:]:
             rows = np.append(rows, len(players))
-            players = replace(players, changes=add_model_row(players.changes))
+            players = replace(players, changes=add_row(players.changes))
         return SubsetEvaluator(self.unit, self.output, players, rows, found)
 
     def distrust(self) -> None:

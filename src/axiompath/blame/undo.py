@@ -113,6 +113,11 @@ def _describe(search: Tries, found: Fewest, root: Root, caption: Caption, ends: 
     evaluator, chosen = search.evaluator, np.sort(found.chosen)
     rows, ids = evaluator.changes.iloc[chosen], evaluator.changes.id.to_numpy()
     restored, logits = search.judge(chosen)
+    told = ""
+    if not restored and evaluator.elapsed is not None:
+        none = evaluator.run(np.zeros((1, evaluator.num_changes), dtype=np.bool_))
+        told = "Without any of the changes it is the same: the passing of time alone did this. "
+        told = told if not goal.reached(none)[0] else ""
     return Undo(
         **shared_fields(evaluator, root, caption, ends, ends_of(rows)),
         goal=goal.words,
@@ -121,7 +126,7 @@ def _describe(search: Tries, found: Fewest, root: Root, caption: Caption, ends: 
         restored=restored,
         logits=logits,
         proved=bool(found.proved),
-        how=f"{found.how} {evaluator.note}".rstrip(),
+        how=f"{told or found.how} {evaluator.note}".replace("  ", " ").rstrip(),
         excluded=found.excluded,
         cost=float(search.costs[chosen].sum()),
         num_in_sight=evaluator.num_changes,

@@ -103,7 +103,7 @@ class OwnAnswers:
         """Those whose logits differ by more than rounding: target, name, classes, KL; largest KL first."""
         before, after = self.ends[0][0], self.ends[-1][1]
         return with_class_names(
-            _list_moves(self.unit, self.output, self.ids, before, after, self.node_names), class_names
+            list_moves(self.unit, self.output, self.ids, before, after, self.node_names), class_names
         )
 
     @cached_property
@@ -259,7 +259,7 @@ def _rows_of_answers(
     return ids[shared], (found[0, shared], found[1, shared])
 
 
-def _list_moves(
+def list_moves(
     unit: str, output: Output, ids: IntArray, before: FloatArray, after: FloatArray, names: Any
 ) -> pd.DataFrame:
     """Those whose logits differ by more than rounding, largest divergence first."""

@@ -81,6 +81,14 @@ class Transfer:
         old, new = (part[self.entries] for part in (self.coefficients.before, self.coefficients.after))
         return np.asarray((old != new).any(axis=1))
 
+    @cached_property
+    def leaves(self) -> BoolArray:
+        """Whether a walk in delta can leave over each entry, to after or before, [e]."""
+        layer = self.coefficients
+        sides = (layer.after, layer.kept_after), (layer.before, layer.kept_before)
+        leaving = [(whole[self.entries] != kept[self.entries]).any(axis=1) for whole, kept in sides]
+        return np.asarray(leaving[0] | leaving[1])
+
     def pick(self, some: BoolArray) -> Transfer:
         """The same between the same places, over some of the entries [e] only."""
         return replace(self, receiver=self.receiver[some], sender=self.sender[some], entries=self.entries[some])
@@ -144,6 +152,12 @@ class Transfer:
             if above in products:
                 self._carry(above, below, products[above], found, below, down=True)
         return found
+
+    def scatter_delta(self, products: FloatArray) -> FloatArray:
+        """The same of what is in delta and stays there. [m, ..., width below]."""
+        found: Held = {}
+        self._carry(IN_DELTA, IN_DELTA, products, found, IN_DELTA, down=True)
+        return found[IN_DELTA]
 
     def _carry(self, above: int, below: int, given: FloatArray, found: Held, to: int, *, down: bool) -> None:
         """Add what goes over the entries between two states to found[to]."""

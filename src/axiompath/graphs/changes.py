@@ -41,7 +41,7 @@ COUNTED = {
     "edges_aged": EDGE_AGED,
     "nodes_expired": NODE_EXPIRED,
 }
-MODEL_RETRAINED = "model retrained"  # what happened besides, to no node or edge
+MODEL_RETRAINED, TIME_PASSED = "model retrained", "time passed"  # what happened besides, to no node or edge
 
 
 def list_changes(
@@ -150,11 +150,12 @@ def is_kind(word: str, *others: str) -> bool:
     return word in others or word in CHANGES or (word.endswith(")") and word.split(" (")[0] in EDGE_CHANGES)
 
 
-def add_model_row(changes: pd.DataFrame) -> pd.DataFrame:
-    """The same table, and a last row that says that the model is another one; it has neither src nor dst."""
+def add_row(changes: pd.DataFrame, kind: str = MODEL_RETRAINED) -> pd.DataFrame:
+    """The same table, and a last row of what happened to no node or edge: another model, or time, which has no id."""
     found = changes.astype({"src": "Int64"})
-    found["kind"] = found.kind.cat.add_categories([MODEL_RETRAINED])
-    row = {"id": len(found), "kind": MODEL_RETRAINED, "relation": -1, "num_edges": 0, "directed": True}
+    found["kind"] = found.kind.cat.add_categories([kind])
+    number = -1 if kind == TIME_PASSED else len(found)
+    row = {"id": number, "kind": kind, "relation": -1, "num_edges": 0, "directed": True}
     if "reason" in found:
         row["reason"] = "model"
     last = pd.DataFrame([row]).reindex(columns=found.columns).astype(found.dtypes.to_dict())

@@ -112,9 +112,9 @@ class Packing:
         """Rows of the nodes of a step."""
         return torch.nonzero(self._steps(merged) == step).reshape(-1)
 
-    def lag_and_node(self, ids: IntArray) -> tuple[IntArray, IntArray]:
-        """How many steps back each place is, and the user's number of its node."""
-        return ids // self.stride, ids % self.stride
+    def step_of(self, places: IntArray) -> IntArray:
+        """The step of each place."""
+        return self.num_steps - 1 - places // self.stride
 
 
 def find_packing(*windows: Sequence[Data]) -> Packing:

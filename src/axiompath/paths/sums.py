@@ -35,7 +35,7 @@ def sum_below(change: Change, layer: int | None = None) -> Sums:
     """What a layer, else the last one, receives: D of the nodes that differ, and all nodes' values before and after."""
     sums = np.zeros((0, len(KINDS), 0)), *change.messages
     for t in range(change.lowest_hop, len(change.layers) - 1 if layer is None else layer):
-        sums = _sum_layer(change, t, np.flatnonzero(change.differs[t + 1]), sums), *_values(change, t)
+        sums = _sum_layer(change, t, np.flatnonzero(change.differs[t + 1]), sums), *values_of(change, t)
     return sums
 
 
@@ -83,7 +83,7 @@ def _sum_rows(
     return step.tilt(z)[IN_DELTA]
 
 
-def _values(change: Change, t: int) -> tuple[FloatArray, FloatArray]:
+def values_of(change: Change, t: int) -> tuple[FloatArray, FloatArray]:
     """What walks in before and in after sum to at the output of layer t, [num_nodes, width] each."""
     rates, old, new = change.rates[t], change.before_pass.z[t], change.after_pass.z[t]
     if rates is None:

@@ -1,0 +1,198 @@
+"""One model + two windows of dated snapshots -> WindowSession: opened once, aligned by date, in three legs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .arrays import FloatArray
+from .blame.dated import DatedChanges, DatedEngine, answer_window
+from .blame.root import Root
+from .blame.unread import list_moves
+from .errors import InputError
+from .explain.timeline import Leg, Timeline, find_timeline
+from .graphs.changes import add_row
+from .graphs.data_fields import fields_of_edges, node_numbers
+from .graphs.dated import Window, Windows
+from .graphs.labels import with_class_names
+from .graphs.names import NameIndex, Names, index_names, read_names
+from .graphs.places import NODE_UNIT, Target
+from .readers import Usage
+from .readers.packed import PackedCall
+from .session import Session, open_session
+
+NO_LINKS = (
+    "Expected a model of nodes or of whole graphs for windows (got `links`); return an answer for each node, or use "
+    "one pair as the graph that is predicted."
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WindowSession(Session):
+    """A session whose `before` is `still`, what would be known if time passed and nothing happened."""
+
+    windows: Windows
+    names: dict[int, str]  # the user's, by number
+    usage: Usage  # as the user said it
+
+    @cached_property
+    def node_names(self) -> dict[int, str]:
+        """Names of places: of a node at a date."""
+        windows, found = self.windows, {}
+        packing, numbers = windows.packing, node_numbers(windows.after[-1]).tolist()
+        for step, date in enumerate(windows.dates[1]):
+            shift = (packing.num_steps - 1 - step) * packing.stride
+            found.update({node + shift: f"{self.names.get(node, node)} @ {date}" for node in numbers})
+        return found
+
+    @cached_property
+    def index(self) -> NameIndex:
+        """Names of nodes as the user has them."""
+        return index_names(self.names.items(), None, None)
+
+    @cached_property
+    def dated(self) -> DatedChanges:
+        """What happened on which date."""
+        packed = self.pair.before.data, self.pair.after.data
+        fields = fields_of_edges(*packed) if self.path_engine is None else self.path_engine.fields
+        return DatedChanges(self.windows, fields, self.node_names)
+
+    @cached_property
+    def subsets(self) -> DatedEngine:
+        """What answers questions about subsets of the dated changes."""
+        return DatedEngine(super().subsets.evaluators, self.node_names, dated=self.dated)
+
+    def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
+        """What happened on which date; another model is the last row."""
+        if directed:
+            raise InputError("Expected no `directed` for windows (got one); `directed` of each row says the same.")
+        found = self.dated.listed(self.names)
+        return found if len(self.models) == 1 else add_row(found)
+
+    @cached_property
+    def answers(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Logits of all targets under each model: on `before`, revised, on `still`, on `after`."""
+        windows = self.windows
+        known: dict[int, FloatArray] = {}
+
+        def answer(model: int, window: Window) -> FloatArray:
+            key = hash((model, tuple(map(id, window))))
+            if key not in known:
+                known[key] = answer_window(self.subsets.evaluators[model].own, windows, window)
+            return known[key]
+
+        four = [
+            windows.before,
+            windows.revised if windows.is_revised else windows.before,
+            windows.waited,
+            windows.after,
+        ]
+        return tuple(tuple(answer(model, window) for window in four) for model in range(len(self.models)))
+
+    def legs(self) -> tuple[FloatArray, dict[str, FloatArray]]:
+        """Logits before, and what each leg, and another model, adds to them; they end in those after."""
+        old, new = self.answers[0], self.answers[-1]
+        news = 0.5 * ((old[3] - old[2]) + (new[3] - new[2]))
+        found = {"revised": old[1] - old[0], "time": old[2] - old[1], "news": news}
+        if len(self.answers) > 1:
+            found["model"] = 0.5 * ((new[3] - old[3]) + (new[2] - old[2]))
+        return old[0], found
+
+    def moved(self) -> pd.DataFrame:
+        """Every target whose prediction moved, and what each leg has of it; largest divergence first."""
+        before, after = self.answers[0][0], self.answers[-1][3]
+        ids = node_numbers(self.windows.after[-1]) if self.unit == NODE_UNIT else np.arange(len(before))
+        frame = list_moves(self.unit, self.output, ids, before, after, self.names)
+        order = np.argsort(ids, kind="stable")
+        rows = order[np.searchsorted(ids[order], frame.target.to_numpy(dtype=np.int64))]
+        _, labels = self.output.told_of(before[rows], after[rows])
+        columns = np.zeros_like(labels) if before.shape[1] == 1 else labels
+        at = before[rows]
+        for leg, share in self.legs()[1].items():
+            ends = [self.output.means(logits)[np.arange(len(rows)), columns] for logits in (at, at + share[rows])]
+            frame[leg], at = ends[1] - ends[0], at + share[rows]
+        return with_class_names(frame, self.class_names)
+
+    def root(self, target: Target) -> Root:
+        """The place that a prediction is read off, and its logits on both windows under each model."""
+        found = super().root(target)
+        row = 0 if self.unit != NODE_UNIT else int(np.flatnonzero(node_numbers(self.windows.after[-1]) == target)[0])
+        return replace(found, ends=tuple((one[0][row], one[3][row]) for one in self.answers))
+
+    def timeline(self, target: Target) -> Timeline:
+        """One row per changed thing and date, which sum to every logit's change, see `Explainer.timeline`."""
+        if len(self.models) > 1:
+            raise InputError(
+                "Expected one model for a timeline (got `model_before`, too); leave it out, or ask for blame."
+            )
+        windows = self.windows
+        row = 0 if self.unit != NODE_UNIT else int(np.flatnonzero(node_numbers(windows.after[-1]) == target)[0])
+        before, shares = self.legs()
+        return find_timeline(
+            self.changed_legs,
+            windows.packing,
+            target,
+            shares["time"][row],
+            (before[row], self.answers[0][3][row]),
+            self.output,
+            tuple(dict.fromkeys([*windows.dates[0], *windows.dates[1]])),
+            windows.meaning,
+            self.names,
+            self.class_names,
+        )
+
+    @cached_property
+    def changed_legs(self) -> list[Leg]:
+        """What differs within the legs that are changes of the data."""
+        windows, dates = self.windows, self.windows.dates
+        if not windows.is_revised:
+            return [Leg("news", self.paths.change, dates[1])]
+        return [
+            Leg("revised", self._between(windows.before, windows.revised), dates[0]),
+            Leg("news", self._between(windows.waited, windows.after), dates[1]),
+        ]
+
+    def _between(self, old: Window, new: Window) -> Any:
+        pack = self.windows.packing.pack
+        usage = replace(self.usage, call=PackedCall(self.windows.packing, self.usage.call, window=True))
+        return open_session(self.models[-1], pack(old), pack(new), usage=usage).paths.change
+
+
+def open_windows(
+    model: Any,
+    windows: Windows,
+    *,
+    model_before: Any = None,
+    node_names: Names | None = None,
+    class_names: Collection[str] | None = None,
+    offered: tuple[str, ...] = (),
+    usage: Usage,
+    paths: bool = True,
+) -> WindowSession:
+    """Read and check everything; the graphs that are compared are `still` and `after`."""
+    if usage.links is not None:
+        raise InputError(NO_LINKS)
+    packed = replace(usage, call=PackedCall(windows.packing, usage.call, window=True))
+    pack = windows.packing.pack
+    found = open_session(
+        model,
+        pack(windows.start),
+        pack(windows.after),
+        model_before=model_before,
+        class_names=class_names,
+        offered=offered,
+        usage=packed,
+        paths=paths,
+    )
+    names = read_names(node_names, [node_numbers(windows.after[-1])])
+    session = WindowSession(
+        found.models, found.class_names, found.path_engine, found.own_answers, windows=windows, names=names, usage=usage
+    )
+    if found.path_engine is None:
+        return session
+    return replace(session, path_engine=replace(found.path_engine, node_names=session.node_names))
