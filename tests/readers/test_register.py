@@ -13,6 +13,7 @@ import axiompath
 from axiompath import UnreadableModel
 from axiompath.network.coefficients import Mean, Sum
 from support.convolutions import EVOLUTIONS, assert_read_exactly, evolution, randomise
+from support.readings import names_lines
 from support.repository import ROOT
 
 PAGE = ROOT / "docs" / "how-to-your-own-convolution.md"
@@ -36,7 +37,7 @@ def test_the_how_to_page_works_as_it_is_written(capsys, monkeypatch):
     names.update(before=before, after=after)
     exec(blocks[0], names)
     names["MyModel"] = lambda: randomise(TwoLayers(names["MixConv"]))
-    assert axiompath.Explainer(names["MyModel"](), before, after).change.network.recorded  # by its operations
+    assert names_lines(axiompath.Explainer(names["MyModel"](), before, after).change.network)
     for block in blocks[1:]:
         exec(block, names)
     assert "conv1    MixConv     1" in capsys.readouterr().out

@@ -20,6 +20,8 @@ typed_layers.py       the same for what tells relations apart
 norms.py              normalisation, as a module or a function
 elementwise.py        activations and dropout, by the function's name
 functions.py          one small function a torch function that is affine; a table by name
+recognised.py         coefficients recorded by traced/ -> the rules of structure that give them
+scores.py             the same for shares of a softmax over neighbours
 refusals.py           modules that cannot be read, and why
 columns.py            what the columns of the output mean, by the model's last operation
 layout.py             bases -> layers

@@ -17,11 +17,14 @@ from ...graphs.data_fields import EDGE, NODE, PLAIN_FIELDS, Fields, level_of
 from ...graphs.snapshot import Snapshot, rows_of
 from ...graphs.targets import rows_of_places, with_graphs, with_links
 from ...network.layers import ForwardPass, Network, run_network
+from ...network.update import run_pair
 from ..arguments import Usage, copy_data, find_arguments
+from ..bases import Base
 from ..columns import SEPARATE, decide_output
 from ..elementwise import FINAL
 from ..layout import lay_out
 from ..packed import PackedCall
+from ..recognised import recognise, stands_for
 from ..tape import UnreadableModel
 from ..trial import copy_model, dtype_of_model, run_model
 from .functions import FUNCTIONS
@@ -69,21 +72,58 @@ def read_traced(
     value = _as_logits(reader, reader.read_output(output), output)
     meaning = decide_output(last, tuple(value.places[1].shape), usage.output, value.width)
     reader.bases.add(value.form, None)
-    layers = lay_out(reader.bases.all)
-    width = sum(base.width for base in reader.bases.all if base.form is None)
-    network = Network(layers, width, meaning, end=last if last in (*FINAL, *SEPARATE) else "")
-    if network.num_hops == 0 and network.rise is None:
-        raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
     fields = _fields_of(reader, graphs)
     _check_fields(reader, fields, graphs)
     plain = _with_places(value, snapshots_of(fields), pairs)
-    sides = _place(reader, network, plain, graphs)
-    with threadpool_limits(1):
-        passes = run_network(network, sides[0]), run_network(network, sides[1])
-    errors = [_check(reader, value, output, passes[side], side, names[side]) for side in (0, 1)]
+    _place_rows(reader, plain, graphs)
+
+    def network_of(bases: list[Base]) -> Network:
+        width = sum(base.width for base in bases if base.form is None)
+        return Network(lay_out(bases), width, meaning, end=last if last in (*FINAL, *SEPARATE) else "")
+
+    def check(passes: tuple[ForwardPass, ForwardPass]) -> float:
+        return max(_check(reader, value, output, passes[side], side, names[side]) for side in (0, 1))
+
+    by_rules = _run_rules(reader, fields, plain, network_of, check)
+    if by_rules is not None:
+        network, sides, passes, error = by_rules
+    else:
+        network = network_of(reader.bases.all)
+        if network.num_hops == 0 and network.rise is None:
+            raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
+        sides = _place(reader, network, plain)
+        with threadpool_limits(1):
+            passes = run_network(network, sides[0]), run_network(network, sides[1])
+        error = check(passes)
     for side in (0, 1):
         _check_plain(model, graphs[side], usage, traces[side], names[side])
-    return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines), max(errors))
+    return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines), error)
+
+
+def _run_rules(
+    reader: Reader,
+    fields: Fields,
+    plain: tuple[Snapshot, Snapshot],
+    network_of: Callable[[list[Base]], Network],
+    check: Callable[[tuple[ForwardPass, ForwardPass]], float],
+) -> tuple[Network, tuple[Snapshot, Snapshot], tuple[ForwardPass, ForwardPass], float] | None:
+    """The same with rules in place of recorded coefficients, if all are those of rules and it computes the same."""
+    leaves = [reader.leaves[i] for i, base in enumerate(reader.bases.all) if base.form is None]
+    as_given = [name for axis, _, name in leaves if axis.root is reader.nodes]
+    if len(as_given) != len(leaves) or tuple(as_given) != fields.features:
+        return None
+    found = recognise(reader, plain)
+    if found is None:
+        return None
+    network = network_of(found.bases)
+    if network.num_hops == 0 and network.rise is None:
+        return None
+    passes = run_pair(network, *plain)
+    try:
+        error = check(passes)
+    except UnreadableModel:
+        return None
+    return (network, plain, passes, error) if stands_for(found, passes, plain) else None
 
 
 def _record(model: nn.Module, data: Data, usage: Usage, name: str) -> Trace:
@@ -267,10 +307,8 @@ def _with_places(value: Value, sides: tuple[Snapshot, Snapshot], pairs: IntArray
     return sides
 
 
-def _place(
-    reader: Reader, network: Network, plain: tuple[Snapshot, Snapshot], graphs: tuple[Data, Data]
-) -> tuple[Snapshot, Snapshot]:
-    """The snapshots that the Network runs on: every leaf a column of x, every list of messages rows of its own."""
+def _place_rows(reader: Reader, plain: tuple[Snapshot, Snapshot], graphs: tuple[Data, Data]) -> None:
+    """Which rows of the aligned snapshots the nodes of the recordings are, and its graphs and pairs."""
     own = []
     for snapshot, data in zip(plain, graphs, strict=True):
         rows = rows_of(snapshot, data)
@@ -279,6 +317,10 @@ def _place(
     for kind in (GRAPHS, LINKS):
         if kind in reader.axes and plain[0].places is not None:
             reader.axes[kind].place(rows_of_places(plain[0]), rows_of_places(plain[1]))
+
+
+def _place(reader: Reader, network: Network, plain: tuple[Snapshot, Snapshot]) -> tuple[Snapshot, Snapshot]:
+    """The snapshots that the Network runs on: every leaf a column of x, every list of messages rows of its own."""
     rules = {rule for layer in network.layers for rule in layer.rules}
     if any(isinstance(rule, Recorded) and rule.of_edges for rule in rules) or network.takes_edges:
         plain = place_edges(list(reader.axes.values()), plain)

@@ -106,6 +106,7 @@ def _coefficient(step: Step, place: int) -> Value:
     """One factor scales the other by its numbers on each graph."""
     reader = step.reader
     value = step.form(place).expanded(step.shapes)
+    reader.coefficients.append(step.inputs[1 - place])
     numbers = tuple(step.run(side, {place: step.like(place, side, 1.0)}).to(torch.float64) for side in (0, 1))
     reader.note(step, "coefficients made of features")
     return reader.scale(value, (numbers[0], numbers[1]), of_features=True)

@@ -107,6 +107,7 @@ class Reader:
         self.bases = Bases([])
         self.leaves: dict[int, tuple[Axis, tuple[FloatArray, FloatArray], str]] = {}
         self.lines: list[Line] = []
+        self.coefficients: list[Both] = []  # values of features that others were multiplied by
         self.axes: dict[Any, Axis] = {}
         self.fields: dict[str, Form] = {}  # leaves that several steps fill
         self.given = [{name: Number(number) for number, name in trace.fields.items()} for trace in self.traces]

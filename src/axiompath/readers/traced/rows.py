@@ -133,12 +133,13 @@ class Recorded(Rule):
                 "by itself is known on these only."
             )
         places = self.target.places[side], self.source.places[side]
-        found = self._lift(side, *places, snapshot)
+        found = self.lift(side, *places, snapshot)
         if side == 1:
-            found = _as_before(found, self._lift(0, self.target.places[0], self.source.places[0], snapshot))
+            found = _as_before(found, self.lift(0, self.target.places[0], self.source.places[0], snapshot))
         return found
 
-    def _lift(self, side: int, rows: IntArray, columns: IntArray, snapshot: Snapshot) -> sparse.csr_array:
+    def lift(self, side: int, rows: IntArray, columns: IntArray, snapshot: Snapshot) -> sparse.csr_array:
+        """Those of one graph, on these rows of a snapshot."""
         own = sparse.coo_array(self.matrices[side])
         size = snapshot.num_nodes
         if self.target.root.kind in (GRAPHS, LINKS) and not self.local:
