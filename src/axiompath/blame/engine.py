@@ -63,6 +63,13 @@ class TargetEvaluator:
     double: bool  # whether the user's model computes in float64, as the network does
     note: str  # where the model was read, but runs itself: why
 
+    def grouped(self, groups: IntArray, num_groups: int) -> Evaluator:
+        """The same where whole groups of the field's changes are applied: the group of each, [field.num_players]."""
+        variants = getattr(self.run, "__self__", None)
+        if isinstance(variants, Variants):
+            return replace(variants, field=variants.field.grouped(groups, num_groups)).run
+        return lambda subsets: self.run(subsets[:, groups])
+
 
 @dataclass(frozen=True, eq=False)
 class Elapsed:

@@ -8,7 +8,7 @@ edges into nodes up to `depth` away, in the union of both graphs; what lies beyo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -123,6 +123,12 @@ class ReceptiveField:
         if any(sparse.issparse(part) for part in parts):
             return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))[order]
         return np.concatenate(parts)[order]
+
+    def grouped(self, groups: IntArray, num_groups: int) -> ReceptiveField:
+        """The same with groups of changes as players: the group of each change. Groups are applied as a whole."""
+        wide, conditions = np.append(groups, -1), self.conditions
+        players = Conditions(wide[conditions.players], conditions.when, conditions.any_of)
+        return replace(self, rows=np.arange(num_groups), conditions=players, feature_player=wide[self.feature_player])
 
     @property
     def _sides(self) -> tuple[Side, Side]:

@@ -1,0 +1,371 @@
+"""SubsetEngine + Root -> Brief: what moved one prediction, and the least to undo, in a bounded number of evaluations.
+
+Thousands of changes may reach a prediction. They are grouped by what happened and to whom (the edges of the target that
+expired, new edges elsewhere, ...); the groups that move the prediction most are opened, and at most ten groups and
+single changes are left. Their Shapley values are exact, by all subsets of these players. What undoing does is looked
+for among whole groups first, then among the single changes that matter most. The same evaluations are made on every
+machine, so that the same prediction always has the same brief.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..graphs import changes as kinds_of
+from ..graphs.expiry import TIME
+from ..graphs.labels import ONE_WAY, TO
+from ..graphs.places import NODE_UNIT, Target, Unit
+from ..outputs import CLASSES_OUTPUT, Output, show_apart
+from ..storage.codec import Count, FileForm, Finite, NodeOrNone, Saved, Shape, Text
+from .engine import SubsetEngine, SubsetEvaluator, TargetEvaluator
+from .fewest import find_fewest
+from .goal import UndoGoal, find_goal, tell
+from .root import Root
+from .shapley import all_subsets, shapley_weights
+from .tries import Disagreement, Tries
+
+MOST_PLAYERS = 10  # of the final game: all of its subsets are tried
+MOST_OPENED = 3  # groups that are opened
+MOST_CHILDREN = 64  # of an opened group, that are looked at one by one
+MOST_SINGLES = 5  # opened parts that become players
+WORTH_OPENING, WORTH_NAMING = 0.1, 0.03  # of what the prediction moved by
+MOST_FREE = 40  # single changes among which the fewest to undo are searched
+MOST_EVALUATIONS = 1000  # of that search
+MOST_LISTED = 200  # ids of a cause, or of what is to be undone, that a brief lists
+ENOUGH = 0.8  # of what a prediction moved by: how many causes account for it is counted
+PLACE_ELSEWHERE, NOBODY = "elsewhere", -1
+PLURAL = {
+    kinds_of.EDGE_EXPIRED: "{edges}{of} expired",
+    kinds_of.EDGE_ADDED: "{new}{of}",
+    kinds_of.EDGE_REMOVED: "{edges}{of} removed",
+    kinds_of.EDGE_REWEIGHTED: "{edges}{of} reweighted",
+    kinds_of.EDGE_AGED: "{edges}{of} aged",
+    kinds_of.EDGE_CHANGED: "{edges}{of} with other features",
+    kinds_of.FEATURES_CHANGED: "features of {nodes} changed",
+    kinds_of.NODE_ADDED: "{nodes} added",
+    kinds_of.NODE_REMOVED: "{nodes} removed",
+    kinds_of.NODE_EXPIRED: "{nodes} expired",
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A change, or changes of one kind at one place, and what they did to what is told of the prediction."""
+
+    words: Text
+    kind: Text  # of the changes
+    reason: Text  # time, events, or nothing where the graphs do not say
+    node: NodeOrNone  # at which they lie; -1 for no one node
+    num_changes: Count
+    share: Finite
+    changes: Annotated[tuple[Count, ...], Shape("ids")]  # the first of their ids
+
+
+@dataclass(frozen=True)
+class LeastUndo:
+    """What to undo to have the old answer back."""
+
+    words: Text
+    changes: tuple[Count, ...]  # ids, the first of them
+    num_changes: Count
+    restored: bool  # whether the user's own model gives the old answer without them
+    proved: bool  # whether no fewer changes do
+
+
+@dataclass(frozen=True, eq=False)
+class Brief(Saved):
+    """What moved one prediction, largest first, and the least to undo where its answer changed."""
+
+    form: ClassVar = FileForm("brief", 1)
+
+    target: Target
+    name: Text
+    class_before: Count
+    class_after: Count
+    before: Finite  # probability of the new class, or the value
+    after: Finite
+    causes: tuple[Cause, ...]
+    undo: LeastUndo | None
+    num_in_sight: Count
+    class_names: tuple[Text, ...] = ()
+    unit: Unit = NODE_UNIT
+    output: Output = field(default=CLASSES_OUTPUT)
+
+    @property
+    def moved(self) -> float:
+        """By how much."""
+        return self.after - self.before
+
+    @property
+    def by_time(self) -> float:
+        """What the passing of time did: edges that expired or aged, and features that changed with them."""
+        return sum((cause.share for cause in self.causes if cause.reason == TIME), 0.0)
+
+    @property
+    def num_enough(self) -> int:
+        """How many of the causes account for four fifths of the change; 0 where all together do not."""
+        reached = np.cumsum([cause.share for cause in self.causes]) / (self.moved or 1.0)
+        return int(np.argmax(reached >= ENOUGH)) + 1 if (reached >= ENOUGH).any() else 0
+
+    def class_name(self, label: int) -> str:
+        """The user's name of a class, else `class` and its number."""
+        named = label < len(self.class_names) or self.output.kind != CLASSES_OUTPUT.kind
+        return self.output.class_name(label, self.class_names) if named else f"class {label}"
+
+    @property
+    def headline(self) -> str:
+        """What happened to it, in a sentence."""
+        before, after = show_apart([self.before, self.after], 2, "f")
+        new = self.class_name(self.class_after)
+        if self.class_before == self.class_after:
+            return f"{self.name} stayed {new}: {before} to {after}."
+        return f"{self.name} went from {self.class_name(self.class_before)} to {new} ({new}: {before} to {after})."
+
+    @property
+    def cause(self) -> str:
+        """What did most of it, in a sentence."""
+        if not self.causes:
+            return "No change reaches it."
+        first = [cause for cause in self.causes if cause.share * self.moved > 0][:2] or list(self.causes[:1])
+        shown = show_apart([cause.share for cause in first], 2, "f")
+        told = [f"{one.words} ({'+' * (one.share > 0)}{share})" for one, share in zip(first, shown, strict=True)]
+        return f"Because of {' and '.join(told)}."
+
+    @property
+    def remedy(self) -> str:
+        """What to undo, in a sentence; nothing where the answer stayed."""
+        if self.undo is None:
+            return ""
+        if not self.undo.restored:
+            return "No set of changes was found whose undoing gives the old answer back."
+        fewest = "nothing smaller does" if self.undo.proved else "a smaller set may exist"
+        return f"Without {self.undo.words} it is {self.class_name(self.class_before)} again ({fewest})."
+
+    def summary(self) -> str:
+        """Headline, cause and remedy."""
+        return " ".join(filter(None, [self.headline, self.cause, self.remedy]))
+
+    def __str__(self) -> str:
+        """The same."""
+        return self.summary()
+
+
+def brief_target(engine: SubsetEngine, root: Root, name: str, class_names: tuple[str, ...]) -> Brief:
+    """The brief of one target; the search for what to undo is made with the user's model where the two disagree."""
+    try:
+        return _Briefing(engine, root, name, class_names).write()
+    except Disagreement:
+        engine.distrust()
+        return _Briefing(engine, root, name, class_names).write()
+
+
+class _Briefing:
+    """One target on its way to a Brief."""
+
+    def __init__(self, engine: SubsetEngine, root: Root, name: str, class_names: tuple[str, ...]) -> None:
+        self.engine, self.root, self.name, self.class_names = engine, root, name, class_names
+        self.evaluator = engine.open(root)
+        self.ends = self.evaluator.run_ends()
+        self.labels = engine.output.told(self.ends[0], self.ends[1])
+        self.changes = Changes(self.evaluator, root, engine.node_names)
+        self.moved = float(np.subtract(*self.told(self.ends[::-1])))
+
+    def told(self, logits: FloatArray) -> FloatArray:
+        return tell(self.engine.output, self.labels[1], logits)
+
+    def write(self) -> Brief:
+        before, after = self.told(self.ends)
+        groups, singles = self._players()
+        values = group_values(self.evaluator, groups, all_subsets(len(groups)))
+        shares = np.zeros(0)
+        if len(groups):
+            found = self.told(values)
+            subsets = all_subsets(len(groups))
+            shares = np.array([shapley_weights(subsets, player) @ found for player in range(len(groups))])
+        order = np.argsort(-np.abs(shares), kind="stable")
+        causes = tuple(self.changes.cause(groups[i], float(shares[i])) for i in order.tolist())
+        undo = None
+        if self.engine.output.flipped(self.ends[0], self.ends[1]):
+            undo = self._least_undo(groups, values, singles)
+        return Brief(
+            self.root.target, self.name, *self.labels, float(before), float(after), causes, undo,
+            self.evaluator.num_changes, self.class_names, self.evaluator.unit, self.engine.output,
+        )  # fmt: skip
+
+    def _players(self) -> tuple[list[IntArray], IntArray]:
+        """Groups of places among the changes, at most MOST_PLAYERS; and single changes, the most telling first."""
+        size = self.evaluator.num_changes
+        if size <= MOST_PLAYERS:
+            return [np.array([i]) for i in range(size)], np.arange(size)
+        groups = self.changes.group()
+        scores = self._scores(groups)
+        parts: list[tuple[float, IntArray]] = []
+        opened = np.argsort(-np.abs(scores), kind="stable")[:MOST_OPENED]
+        for number in opened.tolist():
+            if len(groups[number]) == 1 or abs(scores[number]) < WORTH_OPENING * abs(self.moved):
+                continue
+            children = self.changes.open(groups[number])[:MOST_CHILDREN]
+            found = self._scores(children)
+            parts += zip(found.tolist(), children, strict=True)
+        parts.sort(key=lambda part: -abs(part[0]))
+        named = [child for score, child in parts if abs(score) >= WORTH_NAMING * abs(self.moved)][:MOST_SINGLES]
+        nothing = np.zeros(0, dtype=np.int64)
+        taken = np.concatenate([nothing, *named])
+        rest = [np.setdiff1d(groups[i], taken) for i in np.argsort(-np.abs(scores), kind="stable").tolist()]
+        kept = [group for group in rest if len(group)]
+        room = MOST_PLAYERS - len(named)
+        if len(kept) > room:  # the others by whether time or events did it
+            last = np.sort(np.concatenate(kept[room - 2 :]))
+            by_time = self.changes.reasons[last] == TIME
+            kept = [*kept[: room - 2], *(part for part in (last[by_time], last[~by_time]) if len(part))]
+        singles = [child for _, child in parts] + [group for group in groups if len(group) == 1]
+        return [*named, *kept], np.concatenate([nothing, *singles])
+
+    def _scores(self, groups: list[IntArray]) -> FloatArray:
+        """What each group does, leaving it out of `after` and putting it into `before`: the mean. [num_groups]."""
+        everything = np.setdiff1d(np.arange(self.evaluator.num_changes), np.concatenate(groups))
+        every = [*groups, everything] if len(everything) else groups
+        one = np.eye(len(groups), len(every), dtype=np.bool_)
+        told = self.told(group_values(self.evaluator, every, np.concatenate([~one, one])))
+        before, after = self.told(self.ends)
+        gone, come = after - told[: len(groups)], told[len(groups) :] - before
+        return np.asarray(0.5 * (gone + come))
+
+    def _least_undo(self, groups: list[IntArray], values: FloatArray, singles: IntArray) -> LeastUndo:
+        """The fewer of two: the smallest union of whole groups, and what a search among single changes finds."""
+        evaluator, size = self.evaluator, self.evaluator.num_changes
+        goal = find_goal(self.engine.output, self.ends[0], self.ends[1], None, None, self.class_names)
+        some = np.arange(size) if size <= MOST_FREE else np.unique(singles[:MOST_FREE])
+        tries = Tries(evaluator, goal, np.ones(size), some, float("inf"), MOST_EVALUATIONS)
+        found = find_fewest(tries)
+        wide = self._by_groups(groups, values, goal)
+        chosen, proved = np.sort(found.chosen), (found.proved and len(some) == size) or len(found.chosen) == 1
+        restored = bool(goal.reached(evaluator.own(tries.applied(chosen[None])))[0]) if len(chosen) else False
+        if wide is not None and (not restored or len(wide) < len(chosen)):
+            applied = ~np.isin(np.arange(size), wide)
+            if goal.reached(evaluator.own(applied[None]))[0]:
+                chosen, restored, proved = wide, True, len(wide) == 1
+        ids = evaluator.changes.id.to_numpy()[chosen].tolist()
+        words = self.changes.list(chosen) if restored else ""
+        return LeastUndo(words, tuple(ids[:MOST_LISTED]), len(ids), restored, bool(proved and restored))
+
+    def _by_groups(self, groups: list[IntArray], values: FloatArray, goal: UndoGoal) -> IntArray | None:
+        """Of the subsets of the groups whose undoing does it: the one of the fewest changes."""
+        subsets = all_subsets(len(groups))
+        able = np.flatnonzero(goal.margin(values) > 0)
+        if not len(able):
+            return None
+        undone = ~subsets[able] @ np.array([len(group) for group in groups])
+        best = subsets[able[int(undone.argmin())]]
+        return np.sort(np.concatenate([group for group, kept in zip(groups, best, strict=True) if not kept]))
+
+
+class Changes:
+    """The changes that reach one target: what happened, where, and how that is called."""
+
+    def __init__(self, evaluator: SubsetEvaluator, root: Root, names: Mapping[int, str]) -> None:
+        frame = evaluator.changes
+        self.names, self.frame = names, frame
+        self.kinds = frame.kind.astype(object).to_numpy()
+        reasons = frame.reason if "reason" in frame else np.where(np.isin(self.kinds, kinds_of.BY_TIME), TIME, "")
+        self.reasons = np.asarray(reasons, dtype=object)
+        self.src = frame.src.fillna(-1).to_numpy(dtype=np.int64)
+        self.dst = frame.dst.fillna(-1).to_numpy(dtype=np.int64)
+        own = np.atleast_1d(np.asarray(root.target, dtype=np.int64))
+        own = own if evaluator.unit != "graph" else np.zeros(0, dtype=np.int64)
+        at_src, at_dst = np.isin(self.src, own), np.isin(self.dst, own)
+        self.node = np.where(at_src, self.src, np.where(at_dst, self.dst, NOBODY))
+
+    def group(self) -> list[IntArray]:
+        """Places of the changes by kind, reason and end of the target, one group for all that lie elsewhere."""
+        frame = pd.DataFrame({"kind": self.kinds, "reason": self.reasons, "node": self.node})
+        return [np.asarray(places) for places in frame.groupby([*frame.columns], sort=False).indices.values()]
+
+    def open(self, group: IntArray) -> list[IntArray]:
+        """Single changes of the target itself; of changes elsewhere those of each node, the most changes first."""
+        if self.node[group[0]] != NOBODY:
+            return [np.array([place]) for place in group.tolist()]
+        src, dst = self.src[group], self.dst[group]
+        count = pd.Series(np.concatenate([src, dst[dst >= 0]])).value_counts()
+        busier = (dst >= 0) & (count.reindex(dst).fillna(0).to_numpy() > count[src].to_numpy())
+        node = pd.Series(np.where(busier, dst, src))
+        parts = [group[np.asarray(places)] for places in node.groupby(node, sort=True).indices.values()]
+        return sorted(parts, key=len, reverse=True)
+
+    def cause(self, group: IntArray, share: float) -> Cause:
+        """A group and what it did."""
+        kinds, node = {*self.kinds[group].tolist()}, self._common(group)
+        kind = kinds.pop() if len(kinds) == 1 else "several"
+        ids, reasons = self.frame.id.to_numpy()[group], {*self.reasons[group].tolist()}
+        reason = reasons.pop() if len(reasons) == 1 else ""
+        return Cause(self.words(group), kind, reason, node, len(group), share, tuple(ids[:MOST_LISTED].tolist()))
+
+    def _common(self, group: IntArray) -> int:
+        """The one node that all changes of a group lie at, the target's own end first."""
+        own = np.unique(self.node[group])
+        if len(own) == 1 and own[0] != NOBODY:
+            return int(own[0])
+        common = {int(self.src[group[0]]), int(self.dst[group[0]])} - {NOBODY}
+        for place in group[1:].tolist():
+            common &= {int(self.src[place]), int(self.dst[place])}
+        return min(common, default=NOBODY)
+
+    def words(self, group: IntArray) -> str:
+        """A group as people call it."""
+        if len(group) == 1:
+            return self.one(int(group[0]))
+        kinds = {*self.kinds[group].tolist()}
+        count = f"{len(group):,}"
+        if len(kinds) > 1:
+            return f"{count} other changes" + " by time" * bool((self.reasons[group] == TIME).all())
+        kind, node = kinds.pop(), self._common(group)
+        of = f" of {self.name_of(node)}" if node != NOBODY else f" {PLACE_ELSEWHERE}"
+        told = {"edges": f"{count} edges", "new": f"{count} new edges", "nodes": f"{count} nodes", "of": of}
+        return PLURAL.get(kind, f"{count} changes").format(**told)
+
+    def one(self, place: int) -> str:
+        """A single change: what happened, to what, and when its last event was."""
+        row = self.frame.iloc[place]
+        between = ONE_WAY if row.directed else TO
+        ends = [int(end) for end in (self.src[place], self.dst[place]) if end >= 0]
+        last = row.get("last_event")
+        when = "" if last is None or pd.isna(last) else f" (last event {tell_moment(last)})"
+        return f"{row.kind} {between.join(map(self.name_of, ends))}{when}".rstrip()
+
+    def list(self, places: IntArray) -> str:
+        """Several: each by itself where they are few, else by group."""
+        if len(places) <= 3:
+            return " and ".join(map(self.one, places.tolist()))
+        inside = {*places.tolist()}
+        parts = [np.array([i for i in group.tolist() if i in inside]) for group in self.group()]
+        return " and ".join(self.words(part) for part in sorted(parts, key=len, reverse=True) if len(part))
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        return self.names.get(node, str(node))
+
+
+def tell_moment(moment: object) -> str:
+    """A date as a day, with the time of day where it has one; a number as it is."""
+    if isinstance(moment, pd.Timestamp):
+        return f"{moment:%Y-%m-%d}" if moment == moment.normalize() else f"{moment:%Y-%m-%d %H:%M}"
+    return f"{moment:.15g}" if isinstance(moment, float) else str(moment)
+
+
+def group_values(evaluator: SubsetEvaluator, groups: list[IntArray], subsets: BoolArray) -> FloatArray:
+    """Logits with whole groups of changes applied. [num_subsets, num_logits]; of every change one group."""
+    codes = np.zeros(evaluator.num_changes, dtype=np.int64)
+    for number, group in enumerate(groups):
+        codes[group] = number
+    if not len(groups):
+        return evaluator.run(np.zeros((len(subsets), 0), dtype=np.bool_))
+    one: TargetEvaluator = evaluator.models[0]
+    if len(evaluator.models) > 1:
+        return evaluator.run(subsets[:, codes])
+    return one.grouped(codes[np.searchsorted(evaluator.rows, one.field.rows)], len(groups))(subsets)
