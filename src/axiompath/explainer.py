@@ -39,6 +39,7 @@ from .notebook import bar_console, show
 from .outputs import AUTO
 from .paths.attribution import Attribution
 from .readers import ModelCall, Usage
+from .scan.flips import FLIP_SECONDS, check_flip_seconds
 from .scan.plan import Thresholds
 from .scan.scan import Engine, Scan, scan_session
 from .selection import DEFAULT_METHOD
@@ -451,6 +452,7 @@ class Explainer:
         ray_address: str | None = None,
         progress: bool = True,
         blame: bool | int = False,
+        flip_seconds: float = FLIP_SECONDS,
     ) -> Scan:
         """Explain every node whose class changed, or whose KL is at least `min_kl`; with `only_flips` the former alone.
 
@@ -459,10 +461,15 @@ class Explainer:
         on this machine, one a core or as many as `workers` says) and ray. `memory` bounds what all workers on this
         machine take together beside the graphs; without it, that of the Explainer does. With `blame`, what each change
         does to all of these predictions is written too (`Scan.blame`); blame=1000 looks at those that moved the most.
+        Of each flip, what did it and the least to undo are written (`Scan.flips`), the largest first, in at most
+        `flip_seconds`; 0 leaves them out.
         """
+        check_flip_seconds(flip_seconds)
         question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
         runner = Engine(engine, self.memory if memory is None else parse_memory(memory), workers, ray_address)
-        return scan_session(self.session, out, question, thresholds, runner, progress=progress, blame=blame)
+        return scan_session(
+            self.session, out, question, thresholds, runner, progress=progress, blame=blame, flip_seconds=flip_seconds
+        )
 
     def frontier(
         self,

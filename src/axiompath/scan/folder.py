@@ -6,6 +6,7 @@ too_large.parquet   nodes that the memory budget cannot hold, with their number 
 parts/part-*.parquet
 parts/part-*.sha256 the digest of each part, recorded as it was written
 
+flips.parquet       each flip, what did it and what would undo it; summary.json the same for programs (see flips.py)
 changes.parquet     what happened to the graph, a row a change
 nodes.parquet       the nodes: predicted classes, degrees, neighbours of the same class (see nodes.py)
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +40,7 @@ from ..storage.parquet_pages import open_parquet
 from ..storage.safe import Damaged, read_json
 from ..storage.writing import write_text
 from .facts import facts_file, facts_name
+from .flips import FLIP_FILES, FLIPS, SUMMARY
 from .parts import PARTNER, Task, notes_of, written_for
 from .plan import Plan, Thresholds
 
@@ -50,7 +52,7 @@ NODES = "nodes.parquet"
 # Memory that a file may take which is compared with the table that should be there: what open_parquet counts for it.
 ROOM, GREATEST_GROWTH = 50e6, 50
 WRITTEN = (
-    MANIFEST, MOVED, TOO_LARGE, NODES, *BLAME_TABLES, f"{PARTS}/part-*.parquet", f"{PARTS}/part-*.sha256",
+    MANIFEST, MOVED, TOO_LARGE, NODES, *FLIP_FILES, *BLAME_TABLES, f"{PARTS}/part-*.parquet", f"{PARTS}/part-*.sha256",
     f"{BLAME_PARTS}/facts-*.parquet", f"{BLAME_PARTS}/facts-*.sha256",
 )  # fmt: skip
 BESIDE_PLAN = (CHANGED, NODES)  # tables of the graphs, which scans of earlier releases do not have
@@ -72,12 +74,15 @@ def check_folder(folder: Path, plan: Plan) -> None:
         for path in sorted((folder / place).glob(f"{name}-{'[0-9]' * 6}.{end}"))
     ]
     tables = {path.name: frame for path, frame in _tables(folder, plan)}
-    taken = held.foreign([MANIFEST, *tables, *BESIDE_PLAN, *parts], [PARTS, BLAME_PARTS])
+    taken = held.foreign([MANIFEST, *tables, *BESIDE_PLAN, *FLIP_FILES, *parts], [PARTS, BLAME_PARTS])
     began = held.is_plain(MANIFEST)
     manifest = _own_manifest(folder, plan) if began else {}
     listed = manifest.get("tables", {}) if manifest.get("complete") else {}
     beside = [name for name in BESIDE_PLAN if held.is_plain(name) and name not in listed]
+    beside += [FLIPS] * (held.is_plain(FLIPS) and FLIPS not in listed)
     taken += [name for name in beside if written_for(folder / name) != plan.digest]
+    if held.is_plain(SUMMARY) and SUMMARY not in listed and _summary_of(folder) != plan.digest:
+        taken.append(SUMMARY)
     if not manifest.get("complete"):  # a table is there only if the scan was stopped just before its manifest
         there = [name for name in tables if (folder / name).exists()]
         taken += [name for name in there if not (began and _holds(folder / name, tables[name]))]
@@ -102,6 +107,14 @@ def _own_manifest(folder: Path, plan: Plan) -> dict[str, Any]:
     raise problem
 
 
+def _summary_of(folder: Path) -> Any:
+    """The digest of the scan that a summary is of; None of any other file."""
+    with suppress(InputError):
+        held = read_json(folder / SUMMARY)
+        return held.get("scan") if isinstance(held, dict) else None
+    return None
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[None]:
     """Make the folder and hold its lock; leave no drafts, whatever happens."""
@@ -110,14 +123,16 @@ def opened(folder: Path) -> Iterator[None]:
         yield
 
 
-def is_finished(folder: Path, plan: Plan, blame: bool | int = False) -> bool:
-    """Whether this scan is there as a whole, with what it was asked to blame, so that nothing is left to write.
+def is_finished(folder: Path, plan: Plan, blame: bool | int = False, *, flips: bool = False) -> bool:
+    """Whether this scan is there as a whole, with the blame and the flips it was asked for: nothing is left to write.
 
     Every file has the digest and the rows that the manifest gives it, and the manifest says what the plan does.
     """
     try:
         held = read_manifest(folder)
         if not held.get("complete") or (blame is not False and held.get("blame", {}).get("asked") != blame):
+            return False
+        if flips and SUMMARY not in held["tables"]:
             return False
         if any(held.get(key) != value for key, value in json.loads(json.dumps(describe(plan))).items()):
             return False
@@ -245,8 +260,9 @@ def finish(
     num_failed: int,
     beside: dict[str, pd.DataFrame],
     blame: tuple[dict[str, Any], dict[str, str]] | None = None,
+    write_flips: Callable[[dict[str, Any]], dict[str, str]] | None = None,
 ) -> None:
-    """Write the tables of the plan and those `beside` it, by name, and last the manifest."""
+    """Write the tables of the plan and those `beside` it, by name, what is said of flips, and last the manifest."""
     tables = {} if blame is None else dict(blame[1])
     for path, frame in _tables(folder, plan):
         table = _to_table(frame)
@@ -263,6 +279,8 @@ def finish(
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
     numbers |= {_number_of(name): len(frame) for name, frame in beside.items()}
     held = {**describe(plan), **numbers, "parts": parts, "tables": tables, "complete": True}
+    if write_flips is not None:
+        tables |= write_flips(held)
     write_manifest(folder, held if blame is None else {**held, "blame": blame[0]})
 
 
@@ -375,7 +393,10 @@ class Manifest:
         whole = self.num_explained + self.num_failed == self.num_targets
         require(whole, "`num_targets` should be those explained and failed")
         needed = {MOVED, TOO_LARGE, *(BLAME_TABLES if self.blame is not None else ())}
-        require(needed <= {*self.tables} <= {*needed, *BESIDE_PLAN}, f"`tables` should be {', '.join(sorted(needed))}")
+        require(
+            needed <= {*self.tables} <= {*needed, *BESIDE_PLAN, *FLIP_FILES},
+            f"`tables` should be {', '.join(sorted(needed))}",
+        )
         for name, number in ((CHANGED, self.num_changes), (NODES, self.num_nodes)):
             counted = number is not None or name not in self.tables or self.blame is not None
             require(counted, f"`tables` should have {name} with the number of its rows")

@@ -35,6 +35,7 @@ from ..storage.origin import Origin
 from ..storage.safe import blamed
 from ..storage.writing import file_digest
 from .facts import TORCH_BYTES, plan_facts, read_blame_tables, read_facts
+from .flips import FLIP_FILES, SUMMARY, StepSummary, brief_flips, read_summary, summarise, write_summary
 from .folder import (
     BLAME_PARTS,
     BLAME_TABLES,
@@ -228,6 +229,15 @@ class Scan:
             _check_digest(self.folder / part["file"], part["sha256"])
         return read_facts(self.folder, held), read_blame_tables(self.folder, held, BLAME_TABLES)
 
+    def flips(self) -> StepSummary | None:
+        """Every flip that the time held: what did it, and the least to undo, a Brief each; None without."""
+        held = self.manifest["tables"]
+        if SUMMARY not in held:
+            return None
+        for name in FLIP_FILES:
+            _check_digest(self.folder / name, held[name])
+        return read_summary(self.folder)
+
     def changes(self) -> pd.DataFrame | None:
         """What happened to the graph, the table of `Explainer.changes`; None where it was not written."""
         return self._read_beside(CHANGED)
@@ -359,6 +369,7 @@ def scan_session(
     *,
     progress: bool,
     blame: bool | int = False,
+    flip_seconds: float = 0.0,
 ) -> Scan:
     """Every moved node of a session, in the folder `out`, with a progress bar; without one, in a temporary folder."""
     with Progress(console=bar_console(stderr=True), transient=True, disable=not progress) as bar:
@@ -368,7 +379,7 @@ def scan_session(
             bar.update(task, completed=done, total=total)
 
         def run(folder: Path) -> Scan:
-            return _run(session, folder, question, thresholds, engine, blame, report)
+            return _run(session, folder, question, thresholds, engine, blame, flip_seconds, report)
 
         with stoppable():
             return _run_aside(run) if out is None else run(Path(out))
@@ -381,6 +392,7 @@ def _run(
     thresholds: Thresholds,
     engine: Engine,
     blame: bool | int,
+    flip_seconds: float,
     report: Callable[[int, int], None],
 ) -> Scan:
     """Plan, run what is missing, write the manifest; `report` receives how many targets are done, of how many."""
@@ -394,7 +406,7 @@ def _run(
         check_blame(folder, blame)
     else:  # one that was begun with blame goes on with it
         blame = asked_blame(folder, False)
-    if is_finished(folder, plan, blame):
+    if is_finished(folder, plan, blame, flips=flip_seconds > 0):
         return read_scan(folder)
     with opened(folder):
         missing = begin(folder, plan)
@@ -411,7 +423,13 @@ def _run(
                 report(done, total)
         failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
         beside = {CHANGED: session.changes(), NODES: list_nodes(change)}
-        finish(folder, plan, failed, beside, None if blame is False else _blame(session, folder, plan, engine, blame))
+
+        def write_flips(held: dict[str, Any]) -> dict[str, str]:
+            found = brief_flips(session, folder, plan.moved, flip_seconds, engine.run)
+            return write_summary(folder, summarise(held, beside[CHANGED], flip_seconds, found))
+
+        blamed = None if blame is False else _blame(session, folder, plan, engine, blame)
+        finish(folder, plan, failed, beside, blamed, write_flips if flip_seconds > 0 else None)
     return read_scan(folder)
 
 

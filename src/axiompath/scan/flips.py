@@ -1,0 +1,241 @@
+"""Session + flips -> a Brief of each, within a stated time: flips.parquet and summary.json of a scan.
+
+Flips are briefed in order of their divergence, some at a time by each worker, until all are done or the time is over;
+how many were reached is written down. What is written of a flip never depends on the time, the machine or the workers.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from ..blame.brief import Brief, Cause, brief_target
+from ..blame.engine import SubsetEngine
+from ..blame.root import Root
+from ..errors import InputError, Notice, TooLarge
+from ..explain.moved import find_flipped
+from ..explain.question import is_number
+from ..session import Session
+from ..storage import parquet
+from ..storage.codec import Count, FileForm, Finite, Text, decode, to_plain
+from ..storage.safe import read_json
+from ..storage.writing import file_digest, write_text
+from .run import HandoverError, pack
+
+FLIPS, SUMMARY = FLIP_FILES = "flips.parquet", "summary.json"
+SUMMARY_FORM = FileForm("summary", 1, remedy="run the scan again")
+FLIP_SECONDS = 60.0  # that all flips of a scan may take, unless it is said otherwise
+FLIPS_OF_A_PART = 4
+FEW = 8  # flips, for which no worker is started
+WORKER_BYTES = 400e6  # of a worker that has loaded what running a model needs
+CAUSE = pa.struct(
+    [
+        ("words", pa.string()), ("kind", pa.string()), ("reason", pa.string()), ("node", pa.int64()),
+        ("num_changes", pa.int64()), ("share", pa.float64()), ("changes", pa.list_(pa.int64())),
+    ]
+)  # fmt: skip
+COLUMNS = pa.schema(
+    [
+        ("target", pa.int64()), ("partner", pa.int64()), ("name", pa.string()),
+        ("answer_before", pa.string()), ("answer_after", pa.string()),
+        ("before", pa.float64()), ("after", pa.float64()),
+        ("by_time", pa.float64()), ("num_in_sight", pa.int64()), ("num_enough", pa.int64()),
+        ("headline", pa.string()), ("cause", pa.string()), ("remedy", pa.string()), ("causes", pa.list_(CAUSE)),
+        ("undo", pa.list_(pa.int64())), ("num_undo", pa.int64()), ("restored", pa.bool_()), ("proved", pa.bool_()),
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class StepSummary:
+    """What a scan says for other programs: counts, and a Brief of each flip that was reached, the largest first."""
+
+    scan: Text  # the digest of the scan
+    num_moved: Count
+    num_flipped: Count
+    num_explained: Count
+    num_reached: Count  # flips with a brief
+    seconds: Finite  # that these were given
+    changes: dict[str, Count]  # how often each kind of change happened
+    by_time: Finite  # of the probability that the flips moved: the share that time alone did
+    moved: Finite  # that probability, summed over flips
+    flips: tuple[Brief, ...]
+
+    @property
+    def mostly_by_time(self) -> bool:
+        """Whether time did more than half of what the flips moved."""
+        return self.moved > 0 and self.by_time > 0.5 * self.moved
+
+    def figures(self) -> dict[str, float]:
+        """What `--fail-if` compares: a number by name."""
+        share = self.by_time / self.moved if self.moved else 0.0
+        return {
+            "moved": self.num_moved, "flips": self.num_flipped, "explained": self.num_explained,
+            "reached": self.num_reached, "by_time": share,
+            **{kind.replace(" ", "_"): number for kind, number in self.changes.items()},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FlipLoad:
+    """What a worker needs to brief any part of the flips; each part is a file of records."""
+
+    engine: SubsetEngine
+    roots: tuple[Root, ...]
+    names: tuple[str, ...]
+    class_names: tuple[str, ...]
+    folder: Path
+    deadline: float  # on the clock that all processes of a machine share
+
+    @property
+    def idle_bytes(self) -> float:
+        """Bytes that a worker takes which has nothing to do."""
+        return WORKER_BYTES
+
+    def need_of(self, part: int) -> float:
+        """Bytes that a worker takes at most for a part, the worker itself included."""
+        del part
+        return 2 * WORKER_BYTES
+
+    def do(self, kind: str, number: int) -> int:
+        """Brief the flips of a part, as far as the time goes, and write what was found."""
+        del kind
+        found = []
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)
+            for place in range(number * FLIPS_OF_A_PART, min((number + 1) * FLIPS_OF_A_PART, len(self.roots))):
+                if place and time.time() > self.deadline:
+                    break
+                brief = brief_target(self.engine, self.roots[place], self.names[place], self.class_names)
+                found.append(brief.to_dict())
+        write_text(self.folder / f"{number:06d}.json", json.dumps(found))
+        return number
+
+    def rescue(self, part: int, alone: Callable[[int], Any]) -> None:
+        """Nothing smaller than a part is done; whoever killed the workers has to be stopped first."""
+        del alone
+        raise TooLarge(
+            f"Expected workers to survive part {part} of the flips (several died at it, for want of memory as a rule); "
+            "flip_seconds=0 leaves blame and undo of flips out."
+        )
+
+
+def brief_flips(
+    session: Session,
+    folder: Path,
+    moved: pd.DataFrame,
+    seconds: float,
+    run: Callable[[Any, list[int]], Generator[int, None, None]],
+) -> list[Brief]:
+    """The flips among `moved` in order, as many as the time holds."""
+    flipped = moved[find_flipped(moved)]
+    if flipped.empty or seconds <= 0:
+        return []
+    deadline = time.time() + seconds
+    session.subsets.players(open_nodes=False)
+    place = Path(tempfile.mkdtemp(prefix=".flips-", dir=folder))
+    try:
+        roots = tuple(map(session.root, flipped.target.tolist()))
+        load = FlipLoad(session.subsets, roots, tuple(flipped.name), session.caption.class_names, place, deadline)
+        parts = list(range(-(-len(roots) // FLIPS_OF_A_PART)))[::-1]
+        if len(roots) <= FEW or not _can_hand_over(load):
+            for part in parts[::-1]:
+                load.do("part", part)
+        else:
+            with closing(run(load, parts)) as finished:
+                for _ in finished:
+                    pass
+        written = [read_json(place / f"{part:06d}.json") for part in parts[::-1]]
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return [Brief.from_dict(record) for records in written for record in records]
+
+
+def check_flip_seconds(seconds: object) -> None:
+    """Refuse what is no time."""
+    if not is_number(seconds) or not 0 <= seconds < float("inf"):  # type: ignore[operator]  # a number, as was asked
+        raise InputError(f"Expected `flip_seconds` to be a number of 0 or more (got {seconds!r}).")
+
+
+def _can_hand_over(load: FlipLoad) -> bool:
+    """Whether workers can be given the user's model; else it is run here."""
+    try:
+        pack(load, pickle)
+    except HandoverError:
+        return False
+    return True
+
+
+def summarise(held: dict[str, Any], changes: pd.DataFrame, seconds: float, found: list[Brief]) -> StepSummary:
+    """The summary of a scan, of what its manifest says and its briefs."""
+    kinds = changes.kind.astype(str).value_counts()
+    moved = [brief.moved for brief in found]
+    signs = [1.0 if one >= 0 else -1.0 for one in moved]
+    by_time = sum(sign * brief.by_time for sign, brief in zip(signs, found, strict=True))
+    return StepSummary(
+        str(held["scan"]), held["num_moved"], held["num_flipped"], held["num_explained"], len(found), float(seconds),
+        {str(kind): int(number) for kind, number in kinds.items() if number}, float(by_time),
+        float(sum(map(abs, moved))), tuple(found),
+    )  # fmt: skip
+
+
+def write_summary(folder: Path, summary: StepSummary) -> dict[str, str]:
+    """flips.parquet and summary.json; the digests of both, by name."""
+    schema = parquet.with_notes(COLUMNS, {"scan": summary.scan})
+    rows = [describe_flip(brief) for brief in summary.flips]
+    digest = parquet.write_parquet(folder / FLIPS, [pa.Table.from_pylist(rows, schema=schema)], schema)
+    held = {**SUMMARY_FORM.head, **to_plain_summary(summary)}
+    write_text(folder / SUMMARY, json.dumps(held) + "\n")
+    return {FLIPS: digest, SUMMARY: file_digest(folder / SUMMARY)}
+
+
+def to_plain_summary(summary: StepSummary) -> dict[str, Any]:
+    """Plain values; each flip with its sentences, which are made of its fields."""
+    plain: dict[str, Any] = to_plain(summary)
+    for held, brief in zip(plain["flips"], summary.flips, strict=True):
+        held |= {"sentences": [brief.headline, brief.cause, brief.remedy]}
+    return plain
+
+
+def describe_flip(brief: Brief) -> dict[str, Any]:
+    """A row of flips.parquet."""
+    ends = brief.target if isinstance(brief.target, tuple) else (brief.target, None)
+    undo = brief.undo
+    return {
+        "target": ends[0], "partner": ends[1], "name": brief.name,
+        "answer_before": brief.class_name(brief.class_before), "answer_after": brief.class_name(brief.class_after),
+        "before": brief.before, "after": brief.after, "by_time": brief.by_time,
+        "num_in_sight": brief.num_in_sight, "num_enough": brief.num_enough,
+        "headline": brief.headline, "cause": brief.cause, "remedy": brief.remedy,
+        "causes": [_describe_cause(cause) for cause in brief.causes],
+        "undo": list(undo.changes) if undo else [], "num_undo": undo.num_changes if undo else 0,
+        "restored": bool(undo and undo.restored), "proved": bool(undo and undo.proved),
+    }  # fmt: skip
+
+
+def _describe_cause(cause: Cause) -> dict[str, Any]:
+    return {**asdict(cause), "changes": list(cause.changes), "node": None if cause.node < 0 else cause.node}
+
+
+def read_summary(folder: Path) -> StepSummary:
+    """What `write_summary` wrote."""
+    path = folder / SUMMARY
+    held = SUMMARY_FORM.open(read_json(path), f" in {path}")
+    flips = held.get("flips")
+    if not isinstance(flips, list) or not all(isinstance(flip, dict) for flip in flips):
+        raise InputError(f"Expected a list of flips in {path} (it is damaged); run the scan again.")
+    records = [Brief.form.open({key: flip[key] for key in flip if key != "sentences"}) for flip in flips]
+    return decode(StepSummary, {**held, "flips": records}, f"a scan's summary in {path}")

@@ -1,0 +1,83 @@
+"""A brief: exact shares of groups of changes, and sets whose undoing the user's own model confirms."""
+
+import numpy as np
+import pytest
+
+from axiompath.blame.brief import MOST_LISTED, MOST_PLAYERS, Brief, brief_target, group_values
+from axiompath.blame.goal import tell
+from axiompath.blame.shapley import all_subsets, shapley_weights
+from axiompath.explain.moved import find_flipped
+from support.players import evolve, open_model
+
+MODELS = ("gcn", "gat", "pooled", "link", "size_norm")
+
+
+def briefs(name, changes=14, seed=3):
+    before, after = evolve(seed, changes, num_nodes=16, symmetric=name != "gat")
+    _, explainer = open_model(name, before, after, 2)
+    moved = explainer.moved()
+    for target in [*moved[find_flipped(moved)].target.tolist()[:3], *moved.target.tolist()[:2]]:
+        yield explainer, target, brief_target(explainer.session.subsets, explainer.session.root(target), "it", ())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_groups_applied_as_a_whole_are_their_changes_applied(name):
+    rng = np.random.default_rng(0)
+    for explainer, target, _ in briefs(name):
+        evaluator = explainer.session.subsets.open(explainer.session.root(target))
+        codes = rng.integers(0, 4, evaluator.num_changes)
+        groups = [np.flatnonzero(codes == code) for code in range(4)]
+        subsets = all_subsets(4)
+        np.testing.assert_allclose(
+            group_values(evaluator, groups, subsets), evaluator.run(subsets[:, codes]), rtol=0, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shares_are_exact_for_the_groups_and_sum_to_the_change(name):
+    for explainer, target, brief in briefs(name):
+        assert len(brief.causes) <= MOST_PLAYERS
+        assert sum(cause.num_changes for cause in brief.causes) == brief.num_in_sight
+        assert sum(cause.share for cause in brief.causes) == pytest.approx(brief.moved, abs=1e-9)
+        ids = [np.array(cause.changes) for cause in brief.causes]
+        if any(cause.num_changes > MOST_LISTED for cause in brief.causes) or not ids:
+            continue
+        evaluator = explainer.session.subsets.open(explainer.session.root(target))
+        groups = [np.flatnonzero(np.isin(evaluator.changes.id, some)) for some in ids]
+        subsets, output = all_subsets(len(ids)), explainer.session.output
+        found = tell(output, brief.class_after, group_values(evaluator, groups, subsets))
+        for place in np.random.default_rng(0).permutation(len(subsets))[:10]:  # the literal twin: the user's own model
+            undone = [number for some, kept in zip(ids, subsets[place], strict=True) if not kept for number in some]
+            logits = np.atleast_2d(explainer.what_if(target, undo=undone))
+            assert tell(output, brief.class_after, logits)[0] == pytest.approx(found[place], abs=1e-5)
+        twin = [shapley_weights(subsets, player) @ found for player in range(len(ids))]
+        np.testing.assert_allclose([cause.share for cause in brief.causes], twin, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_to_be_undone_gives_the_old_answer_back(name):
+    tried = 0
+    for explainer, target, brief in briefs(name):
+        if brief.undo is None:
+            assert brief.class_before == brief.class_after
+            assert brief.remedy == ""
+            continue
+        tried += 1
+        assert brief.undo.restored
+        logits = explainer.what_if(target, undo=list(brief.undo.changes))
+        assert int(explainer.session.output.decide(logits)) == brief.class_before
+        exact = explainer.undo(target)
+        assert brief.undo.num_changes >= len(exact.changes)
+        if brief.undo.proved:
+            assert brief.undo.num_changes == len(exact.changes)
+        assert brief.undo.words in brief.summary()
+    assert tried or name != "gcn"
+
+
+def test_many_changes_are_grouped_by_what_happened_and_where():
+    for _, target, brief in briefs("gcn", changes=60):
+        again = Brief.from_dict(brief.to_dict())
+        assert again.summary() == brief.summary()
+        assert max(cause.num_changes for cause in brief.causes) > 1
+        assert brief.num_enough <= len(brief.causes)
+        assert any(f"of {target}" in cause.words or str(target) in cause.words for cause in brief.causes)
