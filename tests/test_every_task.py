@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -319,9 +320,9 @@ def test_every_output_is_explained_in_its_own_words(columns, end, output, words,
     assert every.explained == pytest.approx(1.0, abs=1e-5)
     assert re.search(words, told.headline)
     again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
-    assert again.summary() == told.summary()
+    assert again.summary() == replace(told, ask=None).summary()
     assert again.output.kind == kind
-    told.plot().savefig(tmp_path / "figure.png")
+    told.plot().figure.savefig(tmp_path / "figure.png")
     assert "<html" in told.to_html()
     page = build_report(explainer, None, [1, 3])
     assert "<html" in page

@@ -47,6 +47,7 @@ LATE = {
     ("blame.blame", "report"),
     ("blame.undo", "report"),
     ("sequences.watch_page", "report"),
+    ("sequences.story", "report"),
 }
 
 

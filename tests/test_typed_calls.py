@@ -1,5 +1,7 @@
 """Graphs of several node types through every other call: scans, stories, units, reports, undo, the command line."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -86,7 +88,7 @@ def test_a_scan_holds_what_explain_says_relations_included(explainer, scanned):
         expected = explainer.explain(found.target, 10)
         assert found.relations == expected.relations
         assert found.relations
-        assert found.summary() == expected.summary()
+        assert found.summary() == replace(expected, ask=None).summary()
         assert frame.best_path[found.target] == expected.unit_name(0)
     (number, _) = sorted((int(n), n) for n in frame.index)[0]
     name = found.name
@@ -130,7 +132,7 @@ def test_edges_as_units_say_what_they_are_called_and_are_read_again(explainer):
         assert told
         assert all(any(f" –{r[1]}→ " in words for r in RELATIONS) for words in told)
         again = axiompath.Explanation.from_dict(found.to_dict())
-        assert again.summary() == found.summary()
+        assert again.summary() == replace(found, ask=None).summary()
 
 
 def test_columns_of_features_are_those_of_the_type(explainer, graphs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -396,8 +397,10 @@ class Explainer:
         question = Question(most, method, objective, at_most, share, depth)
         engine, rows = self.session.locate([self.index.target(target) if target is not None else self._only(None)])
         if by is not None:
-            return explain_units(engine, int(rows[0]), by, question, self.memory)
-        return next(engine.explain(rows, question, self.memory))
+            found = explain_units(engine, int(rows[0]), by, question, self.memory)
+        else:
+            found = next(engine.explain(rows, question, self.memory))
+        return replace(found, ask=partial(self.happened, found.target))
 
     def explain_many(
         self,

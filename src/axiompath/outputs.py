@@ -29,6 +29,7 @@ from .storage.codec import Shape, one_of, require
 
 AUTO, CLASSES, BINARY, LABELS, VALUE = "auto", "classes", "binary", "labels", "value"
 NO_YES = ("no", "yes")  # what the two answers of one logit are called, where the user does not say
+LINKED = ("not linked", "linked")  # the same of a pair of nodes
 OUTPUTS = (CLASSES, BINARY, LABELS, VALUE)
 NEGLIGIBLE = 1e-9  # of a change: all of it is explained where no more is left
 MOST_DIGITS = 17  # that tell two numbers apart
@@ -137,7 +138,7 @@ class Output:
         """What a table calls the columns of the logits: `class_0`, `label_0`, `value_0`, of one logit `logit`; behind
         it the user's name in brackets, of one logit that of yes."""
         if self.kind == BINARY:
-            return [f"logit ({names[1]})" if len(names) > 1 else "logit"]
+            return [f"logit ({names[1]})" if len(names) > 1 and tuple(names) != LINKED else "logit"]
         word = {CLASSES: "class", LABELS: "label", VALUE: "value"}[self.kind]
         return [f"{word}_{k} ({names[k]})" if k < len(names) else f"{word}_{k}" for k in range(num_columns)]
 

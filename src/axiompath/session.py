@@ -35,7 +35,7 @@ from .graphs.pair import Pair
 from .graphs.places import Target
 from .graphs.snapshot import find_numbers
 from .network.digests import digest_network
-from .outputs import Output
+from .outputs import BINARY, LINKED, Output
 from .readers import AS_IT_IS, Usage
 from .readers.packed import pack_edge_sets
 from .readers.typed import prepare_types
@@ -259,6 +259,8 @@ def open_paths(
     if class_names is None and not classes and len(offered) == num_named(opened.network):
         classes = offered
     change = opened.compare()
+    if not classes and change.of_links and change.output.kind == BINARY:
+        classes = LINKED
     engine = PathEngine(models[-1:], usage, fields, region, change, names, classes)
     for model in models[:-1]:
         if region.pair.on_disk:

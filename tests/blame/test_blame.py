@@ -5,6 +5,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import special
@@ -316,12 +317,13 @@ def test_a_change_too_small_for_two_digits_is_told_with_more():
     told = axiompath.Explainer(make("gcn"), before, after).blame(0)
     binary = {"output": Output("binary"), "class_before": 0, "class_after": 1, "class_names": ()}
     near = replace(told, logits_before=np.array([-1e-4]), logits_after=np.array([1e-4]), **binary)
-    assert near.headline == "Node 0 went from no to yes: the probability of yes from 0.49998 to 0.50002"
+    assert near.headline == "Node 0 went from no to yes (probability of yes: 0.49998 before, 0.50002 after)"
     explanation = axiompath.Explainer(make("gcn"), before, after).explain(0, 3)
     near = replace(explanation, prob_before=np.array([0.49991]), prob_after=np.array([0.50012]), **binary)
     assert near.headline.endswith("(probability of yes: 0.4999 before, 0.5001 after)")
     still = replace(told, logits_after=told.logits_before, class_after=told.class_before)
-    assert " stayed 0." in still.headline
+    chance = f"{still.told_after:.2f}"
+    assert f" stayed in class {still.class_after} ({chance} before, {chance} after)" in still.headline
 
 
 def test_small_shares_are_told_with_digits_and_groups_with_their_sums():
@@ -341,7 +343,10 @@ def test_the_record_is_saved_shown_and_checked(tmp_path):
     explainer = axiompath.Explainer(make("gcn"), before, after, node_names=names, class_names=["a", "b", "c"])
     blame = explainer.blame(0, interactions=True)
     frame = blame.to_frame()
-    assert list(frame.columns) == ["change", "kind", "src", "dst", "share", "error"]
+    assert list(frame.columns) == ["change", "kind", "src", "src_name", "dst", "dst_name", "share", "error"]
+    for row in frame.itertuples():
+        assert row.src_name == f"node-{row.src}"
+        assert (pd.isna(row.dst) and pd.isna(row.dst_name)) or row.dst_name == f"node-{row.dst}"
     assert (frame.change.tolist(), len(frame)) == ([ids[0] for ids in blame.changes], len(blame.shares))
     assert frame.dst.isna().tolist() == [
         kind in ("node added", "node removed", "features changed") for kind in blame.kinds
@@ -358,8 +363,10 @@ def test_the_record_is_saved_shown_and_checked(tmp_path):
             axiompath.Blame.from_dict({**values, key: wrong})
     with pytest.raises(axiompath.InputError, match="missing: shares"):
         axiompath.Blame.from_dict({key: value for key, value in values.items() if key != "shares"})
-    figure = blame.plot()
-    assert len(figure.axes[0].get_yticks()) == len(blame.shares) + 2
+    axes = blame.plot()
+    assert len(axes.get_yticks()) == len(blame) + 2
+    assert blame.plot(axes) is axes
+    assert len(blame.plot(limit=2).get_yticks()) == 2 + 1 + 2  # the others share a bar
 
 
 def test_what_if_takes_one_set_or_several():

@@ -1,6 +1,7 @@
 """Models that take edge features: what is explained, blamed and said of an edge that changed."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -66,7 +67,7 @@ def test_explanations_are_complete_and_name_their_edges(pooled):
     assert len(set(names)) == len(names)  # parallel edges stay apart, and an edge from its sender
     assert any(name.startswith("edge (1 → 2)") for name in names) == ("edge feature" in told.kinds)
     again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
-    assert again.summary() == told.summary()
+    assert again.summary() == replace(told, ask=None).summary()
     assert again.edge_places == told.edge_places
     carried = told.to_pyg()
     # Each path gives its share to each of its steps; a step from a node to itself over no edge is none.
@@ -133,7 +134,7 @@ def test_a_scan_holds_the_edges_on_its_paths(tmp_path, pooled):
         direct = explainer.explain(told.target, 5)
         assert told.edge_places == direct.edge_places
         np.testing.assert_array_equal(told.paths, direct.paths)
-        assert told.summary() == direct.summary()
+        assert told.summary() == replace(direct, ask=None).summary()
 
 
 @pytest.mark.parametrize(

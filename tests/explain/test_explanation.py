@@ -165,7 +165,7 @@ def test_a_saved_explanation_comes_back_whole(explainer, tmp_path):
     e.save(tmp_path / "e.json")
     back = Explanation.load(tmp_path / "e.json")
     assert back.to_dict() == e.to_dict()
-    assert back.summary() == e.summary()
+    assert back.summary() == replace(e, ask=None).summary()
     assert [file.name for file in tmp_path.iterdir()] == ["e.json"]
     with pytest.raises(ValueError, match=r"Expected the graph `after`"):
         back.to_pyg()

@@ -233,7 +233,7 @@ def test_groups_are_told_saved_and_replayed(explainer, tmp_path):
     assert "The bound is that of a choice among" in e.status
     e.save(tmp_path / "e.json")
     again = axiompath.Explanation.load(tmp_path / "e.json")
-    assert again.summary() == e.summary()
+    assert again.summary() == replace(e, ask=None).summary()
     assert again.to_dict() == e.to_dict()
     logits = explainer.replay(target, e.paths)
     output = explainer.change.output

@@ -290,7 +290,10 @@ def test_a_dollar_sign_is_no_mathematics():
     explainer = axiompath.Explainer(
         GCN(3, 4, 2, 2).eval(), before, after, node_names=dict(enumerate(names)), class_names=classes
     )
-    for figure in (explainer.explain(1, 3).plot(), explainer.neighbourhood(1).plot(), explainer.blame(1).plot()):
+    for figure in (
+        explainer.explain(1, 3).figure(), explainer.explain(1, 3).plot().figure, explainer.neighbourhood(1).plot(),
+        explainer.blame(1).plot().figure, explainer.undo(1, below=0.999).plot().figure,
+    ):  # fmt: skip
         figure.draw_without_rendering()
 
 
@@ -419,12 +422,12 @@ def test_the_figure_sums_to_the_whole_change(explainer):
         weights = share_of(e, label).weights
         total = sum(ribbon.share for ribbon in find_ribbons(e, weights))
         assert total == pytest.approx(float((e.logits_after - e.logits_before) @ weights))
-    figure = e.plot()
+    figure = e.figure()
     assert len(figure.axes) == 3
     with pytest.raises(ValueError, match="Expected a class between 0 and 3"):
         e.plot(7)
     for other in (explainer.explain(8, 0), explainer.explain(8, 5, "grad")):
-        assert len(other.plot().axes) == 3
+        assert len(other.figure().axes) == 3
 
 
 def test_a_notebook_shows_the_figure_and_escapes_names(explainer):

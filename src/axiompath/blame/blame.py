@@ -14,10 +14,9 @@ from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
 from ..explain.explanation import Caption
 from ..graphs.changes import MODEL_RETRAINED, TIME_PASSED, add_row, tell_kinds
-from ..graphs.labels import label_class
 from ..graphs.places import NODE_UNIT, Target, Unit
 from ..notebook import show
-from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
+from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
 from ..storage.origin import Origin
 from .cost import check_affordable, predict_seconds
@@ -39,7 +38,7 @@ from .shapley import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 GROUP_ROW = "group"
 ALWAYS_EXACT = 16  # players: all subsets of so many are tried whatever the time, where the network answers
@@ -54,7 +53,7 @@ class Blame(ChangeRecord):
     """Which changes moved one prediction, and by how much; largest first. A row is a change, or a group of them."""
 
     form: ClassVar = FileForm("blame", 2, {1: {"directed": [], "note": ""}})
-    drawn_by: ClassVar = "plot().savefig(path)"
+    drawn_by: ClassVar = "plot().figure.savefig(path)"
     other_kinds: ClassVar = (MODEL_RETRAINED, TIME_PASSED, GROUP_ROW)
 
     target: Target
@@ -87,31 +86,6 @@ class Blame(ChangeRecord):
     directed: tuple[bool, ...] = ()  # whether each row is of one direction only
     note: Text = ""  # why the model itself was run, where what was read from it gives other logits; else empty
 
-    @property
-    def told(self) -> str:
-        """What `prob_shares` are shares of, in words."""
-        if self.output.kind == VALUE:
-            return "the value" if len(self.logits_before) == 1 else f"value {self.class_after}"
-        if self.output.kind == LABELS:
-            return f"the probability of label {label_class(self.class_after, self.class_names)}"
-        return f"the probability of {self.class_name(self.class_after)}"
-
-    @property
-    def told_before(self) -> float:
-        """The same on `before`."""
-        return float(tell(self.output, self.class_after, self.logits_before[None])[0])
-
-    @property
-    def told_after(self) -> float:
-        """The same on `after`."""
-        return float(tell(self.output, self.class_after, self.logits_after[None])[0])
-
-    def class_name(self, label: int) -> str:
-        """The user's name of a class, else `class` and its number; of one logit `no` and `yes`."""
-        if self.output.kind == BINARY and not self.class_names:
-            return NO_YES[label]
-        return self.class_names[label] if label < len(self.class_names) else f"class {label}"
-
     def row_name(self, row: int) -> str:
         """A row in words: what happened, and to what."""
         if self.kinds[row] == GROUP_ROW:
@@ -119,7 +93,8 @@ class Blame(ChangeRecord):
         return self.name_change(row)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a change or group, in the order of `shares`: change, kind, src, dst, share and error of `told`.
+        """One row per change or group, in the order of `shares`: change, kind, src and dst with their names, and share
+        and error of `told`.
 
         `change` is the id, or the label of a group; with groups also `group`.
         """
@@ -130,6 +105,7 @@ class Blame(ChangeRecord):
         for column, values in (("src", ends[:, 0]), ("dst", ends[:, 1])):
             frame[column] = pd.array(values, dtype="Int64")
             frame.loc[values < 0, column] = pd.NA
+            frame[f"{column}_name"] = [self.name_of(node) if node >= 0 else None for node in values.tolist()]
         frame["share"], frame["error"] = self.prob_shares, self.prob_errors
         if self.groups:
             frame["group"] = self.groups
@@ -145,27 +121,18 @@ class Blame(ChangeRecord):
         order = np.argsort(-np.abs(found.share.to_numpy()), kind="stable")
         return found.iloc[order].reset_index(drop=True)
 
-    @property
-    def headline(self) -> str:
-        """What happened to the prediction, without a full stop."""
-        who = f"{self.unit.capitalize()} {self.name}"
-        before, after = show_apart([self.told_before, self.told_after], 3, "g")
-        if self.output.kind in (CLASSES, BINARY) and self.class_before != self.class_after:
-            return (
-                f"{who} went from {self.class_name(self.class_before)} to {self.class_name(self.class_after)}: "
-                f"{self.told} from {before} to {after}"
-            )
-        if before == after:
-            return f"{who}: {self.told} stayed {after}"
-        return f"{who}: {self.told} went from {before} to {after}"
-
     def summary(self, limit: int = 5) -> str:
-        """A few sentences: what happened, and which changes did it."""
+        """A few sentences: what happened, which changes did it, and how sure that is."""
+        first, *others = self.tell_changes(limit)
+        return "\n".join([f"{self.headline}. {first}", *others, *self.tell_surety()])
+
+    def tell_changes(self, limit: int = 5) -> list[str]:
+        """Which changes did it: a line each for the largest, one for the others, and one for the groups."""
         number, digits = len(self.shares), self._digits()
         seen = sum(map(len, self.changes)) - (TIME_PASSED in self.kinds)
         of_groups = f", in {number} group{'s' * (number != 1)}" * (GROUP_ROW in self.kinds)
-        lines = [f"{self.headline}. {_tell_seen(seen, self.num_changes)}"]
-        lines[0] += f"{of_groups}:" if number else "."
+        lines = [f"{_tell_seen(seen, self.num_changes)}{of_groups}"]
+        lines[0] += f"; shares of the change of {self.told}:" if number else "."
         for row in range(min(limit, number)):
             error = "" if self.exact else f" ± {self.prob_errors[row]:.2g}"
             lines.append(f"  {_tell(self.prob_shares[row], digits)}{error}  {self.row_name(row)}")
@@ -182,13 +149,20 @@ class Blame(ChangeRecord):
             time = sum(share for share, kind in zip(self.prob_shares, self.kinds, strict=True) if kind == TIME_PASSED)
             data = float(self.prob_shares.sum()) - model - float(time)
             lines.append(f"The model has {_tell(model, digits)} of it, the data {_tell(data, digits)}.")
-        if number:
-            tried = f"{self.num_evaluations:,} evaluations"
-            exact, rough = f"Exact, by all subsets: {tried}.", "Estimated, by random orders"
-            lines.append(exact if self.exact else f"{rough}: {tried}; ± is a standard error.")
-        if self.note:
-            lines.append(self.note)
-        return "\n".join(lines)
+        return lines
+
+    def tell_surety(self) -> list[str]:
+        """How sure the shares are: what they account for, and whether they are exact."""
+        if not len(self.shares):
+            return [self.note] if self.note else []
+        tried = f"{self.num_evaluations:,} evaluations"
+        how = (
+            f"Exact, by all subsets: {tried}."
+            if self.exact
+            else f"Estimated, by random orders: {tried}; ± is a standard error."
+        )
+        whole = f"The shares account for all of the change, {_tell(self.prob_shares.sum(), self._digits())}."
+        return [f"{how} {whole}", *([self.note] if self.note else [])]
 
     def _digits(self) -> int:
         """Digits behind the point: three, or as many as show three of the largest share."""
@@ -213,11 +187,15 @@ class Blame(ChangeRecord):
         )
         require(single, "`changes` should be one in each row, or those of a group")
 
-    def plot(self) -> Figure:
-        """The same as a matplotlib figure: a waterfall from `before` to `after`, a bar a change."""
-        from ..report.waterfall import plot_blame
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.shares)
 
-        return plot_blame(self)
+    def plot(self, ax: Axes | None = None, limit: int = 10) -> Axes:
+        """A waterfall from `before` to `after` on matplotlib axes, new ones or `ax`: a bar per change."""
+        from ..report.slides import plot_blame
+
+        return plot_blame(self, ax, limit)
 
 
 def _tell(share: float, digits: int) -> str:

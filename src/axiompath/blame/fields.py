@@ -10,13 +10,16 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import pandas as pd
 
 from ..arrays import FloatArray
+from ..explain import sentences
 from ..explain.explanation import Caption, check_prediction
 from ..graphs.changes import MODEL_RETRAINED, is_kind
-from ..graphs.labels import ONE_WAY, TO
+from ..graphs.labels import ONE_WAY, TO, label_class
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
+from ..outputs import BINARY, LABELS, NO_YES, VALUE, Output
 from ..storage.codec import NodeOrNone, Saved, Shape, require
 from .engine import SubsetEvaluator
+from .goal import tell
 from .root import Root
 
 MOST_NAMED = 20  # changes that a sentence names
@@ -57,6 +60,12 @@ class ChangeRecord(Saved, ABC):
     other_kinds: ClassVar[tuple[str, ...]] = (MODEL_RETRAINED,)  # of rows, beside the kinds of changes
     target: Target
     unit: str
+    class_before: int
+    class_after: int
+    logits_before: FloatArray
+    logits_after: FloatArray
+    output: Output
+    class_names: tuple[str, ...]
     node_names: dict[int, str]
     kinds: tuple[str, ...]
     ends: tuple[tuple[int, int], ...]
@@ -85,6 +94,46 @@ class ChangeRecord(Saved, ABC):
         if isinstance(self.target, tuple):
             return TO.join(map(self.name_of, self.target))
         return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
+
+    @property
+    def headline(self) -> str:
+        """What happened to the prediction, without a full stop."""
+        return sentences.headline(self)
+
+    @property
+    def prob_before(self) -> FloatArray:
+        """Probabilities on `before`, or values. [num_classes]."""
+        return self.output.means(self.logits_before)
+
+    @property
+    def prob_after(self) -> FloatArray:
+        """The same on `after`."""
+        return self.output.means(self.logits_after)
+
+    @property
+    def told(self) -> str:
+        """What is told of the prediction, in words: the probability of the new class or label, or the value."""
+        if self.output.kind == VALUE:
+            return "the value" if len(self.logits_before) == 1 else f"value {self.class_after}"
+        if self.output.kind == LABELS:
+            return f"the probability of label {label_class(self.class_after, self.class_names)}"
+        return f"the probability of {self.class_name(self.class_after)}"
+
+    @property
+    def told_before(self) -> float:
+        """The same on `before`."""
+        return float(tell(self.output, self.class_after, self.logits_before[None])[0])
+
+    @property
+    def told_after(self) -> float:
+        """The same on `after`."""
+        return float(tell(self.output, self.class_after, self.logits_after[None])[0])
+
+    def class_name(self, label: int) -> str:
+        """The user's name of a class, else `class` and its number; of one logit `no` and `yes`."""
+        if self.output.kind == BINARY and not self.class_names:
+            return NO_YES[label]
+        return self.class_names[label] if label < len(self.class_names) else f"class {label}"
 
     def check(self) -> None:
         """Kinds are those of changes, the classes fit the columns, and the target what it is."""

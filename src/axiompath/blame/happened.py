@@ -28,9 +28,22 @@ class Happened:
     num_in_sight: int
 
     def summary(self, limit: int = 5) -> str:
-        """Blame first, then what to undo, in a few sentences."""
-        told = [self.too_many] if self.blame is None else [self.blame.summary(limit)]
-        return "\n".join([*told, *([self.undo.summary()] if self.undo is not None else [])])
+        """What happened, which changes did it, the least to undo, and how sure that is."""
+        first, *others = self.tell(limit)
+        return "\n".join([f"{self.headline}. {first}" if self.headline else first, *others])
+
+    @property
+    def headline(self) -> str:
+        """What happened to the prediction, without a full stop; empty where neither blame nor undo could be asked."""
+        record = self.blame or self.undo
+        return "" if record is None else record.headline
+
+    def tell(self, limit: int = 5) -> list[str]:
+        """All but what happened, in lines."""
+        undo = [] if self.undo is None else [self.undo.sentence]
+        if self.blame is None:
+            return [self.too_many, *undo]
+        return [*self.blame.tell_changes(limit), *undo, *self.blame.tell_surety()]
 
     @property
     def too_many(self) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
@@ -24,12 +25,16 @@ from .root import Root
 from .shapley import check_seconds
 from .tries import Disagreement, Tries
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 @dataclass(frozen=True, eq=False)
 class Undo(ChangeRecord):
     """The fewest changes whose undoing gives the old prediction back."""
 
     form: ClassVar = FileForm("undo", 2, {1: {"directed": []}})
+    drawn_by: ClassVar = "plot().figure.savefig(path)"
 
     target: Target
     class_before: Count
@@ -58,7 +63,12 @@ class Undo(ChangeRecord):
     directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
     def summary(self) -> str:
-        """What to undo, in a few sentences."""
+        """What happened, what to undo, and how that is known, in a few sentences."""
+        return f"{self.headline}. {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """What to undo, and whether nothing less does."""
         who = f"{self.unit} {self.name}"
         if not self.restored:
             return f"No set of changes was found whose undoing gives {who} {self.goal}. {self.how}"
@@ -68,8 +78,27 @@ class Undo(ChangeRecord):
         return f"Undo {count}, and {who} has {self.goal}: {self.list_changes()}. {self.how}"
 
     def __repr__(self) -> str:
-        """The summary."""
-        return f"Undo: {self.summary()}"
+        """What to undo."""
+        return f"Undo: {self.sentence}"
+
+    def __len__(self) -> int:
+        """How many changes are to be undone."""
+        return len(self.changes)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per change to undo: change (its id), kind, src and dst with their names."""
+        frame = pd.DataFrame({"change": self.changes, "kind": self.kinds})
+        for place, column in enumerate(("src", "dst")):
+            nodes = [ends[place] for ends in self.ends]
+            frame[column] = pd.array([node if node >= 0 else pd.NA for node in nodes], dtype="Int64")
+            frame[f"{column}_name"] = [self.name_of(node) if node >= 0 else None for node in nodes]
+        return frame
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The prediction before, after, and without these changes, as bars on matplotlib axes, new ones or `ax`."""
+        from ..report.slides import plot_undo
+
+        return plot_undo(self, ax)
 
 
 def undo_target(

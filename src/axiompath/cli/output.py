@@ -177,9 +177,10 @@ def print_happened(console: Console, happened: Happened) -> None:
     console.print(happened.summary() + "\n", markup=False, highlight=False)
 
 
-def print_explanation(console: Console, explanation: Explanation) -> None:
-    """A verdict, the chosen paths, what they leave, and what no choice could."""
-    console.print(f"{explanation.verdict} {explanation.replayed}".rstrip(), markup=False)
+def print_explanation(console: Console, explanation: Explanation, *, told: bool = False) -> None:
+    """A verdict, the chosen paths, what they leave, and what no choice could; what happened may have been told."""
+    first = explanation.of_paths if told else explanation.verdict
+    console.print(f"{first} {explanation.replayed}".rstrip(), markup=False)
     if len(explanation.paths):
         console.print(path_table(explanation))
         console.print(

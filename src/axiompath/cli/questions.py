@@ -103,7 +103,7 @@ def explain(
         reached = explanation.num_paths > 0 or explanation.retrained is not None
         if blame and reached:
             print_happened(console, explainer.happened(explanation.target))
-        print_explanation(console, explanation)
+        print_explanation(console, explanation, told=blame and reached)
         if target and not reached:
             console.print(tell_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
 

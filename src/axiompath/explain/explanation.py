@@ -30,6 +30,7 @@ from .hops import Hop, place_shares
 from .retrained import Retrained
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from torch_geometric.data import Data
     from torch_geometric.explain import Explanation as PyGExplanation
@@ -75,7 +76,7 @@ class Explanation(Saved):
     """
 
     form: ClassVar = FileForm("explanation", 6, {4: {"left_out": None}, 5: OF_PATHS})
-    drawn_by: ClassVar = "plot().savefig(path) or save_html(path)"
+    drawn_by: ClassVar = "plot().figure.savefig(path) or save_html(path)"
 
     target: Target
     method: Text
@@ -132,6 +133,17 @@ class Explanation(Saved):
     # `after` and `before` for to_pyg, each a Data: workers of scans start faster without torch
     graph: Any = field(default=None, repr=False, metadata=UNSAVED)
     graph_before: Any = field(default=None, repr=False, metadata=UNSAVED)
+    # Asks which changes did it and the least to undo, where the Explainer is at hand: () -> Happened, in a second or so
+    ask: Any = field(default=None, repr=False, metadata=UNSAVED)
+
+    @cached_property
+    def happened(self) -> Any:
+        """Which changes did it and the least to undo, as `Explainer.happened` says it; None of a record from a file."""
+        return None if self.ask is None else self.ask()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or what another process gets, asks nobody: it would take the model and both graphs along."""
+        return {**self.__dict__, "ask": None}
 
     @property
     def explained(self) -> float:
@@ -263,8 +275,16 @@ class Explanation(Saved):
         """What the units that were not chosen add and take away, in a sentence; empty where all were."""
         return sentences.others(self)
 
+    @property
+    def of_paths(self) -> str:
+        """The verdict without what happened."""
+        return sentences.of_paths(self)
+
     def summary(self, limit: int = 5) -> str:
-        """A few sentences: what happened, how much these explain, what the network answers, and which they are."""
+        """A few sentences: what happened, which changes did it, the least to undo, how sure that is, and the paths.
+
+        Of a record that was read from a file: what happened, and the paths.
+        """
         return sentences.summary(self, limit)
 
     def __str__(self) -> str:
@@ -342,20 +362,35 @@ class Explanation(Saved):
     def to_html(self, happened: Any = None) -> str:
         """One self-contained page: flow picture, waterfall, probabilities, table of paths.
 
-        It begins with which changes did it and the least to undo, where these are given: `Explainer.happened(target)`.
+        It begins with which changes did it and the least to undo; of a record from a file, where these are given:
+        `Explainer.happened(target)`.
         """
         from ..report.html import render_frontier
 
         self.need_paths("draw")
-        return render_frontier([self], happened)
+        return render_frontier([self], self.happened if happened is None else happened)
 
     def save_html(self, path: str | Path, happened: Any = None) -> None:
         """Write that page; a file that is there is replaced only once the new one is whole."""
         check_page(path)
         write_text(path, self.to_html(happened))
 
-    def plot(self, label: int | None = None) -> Figure:
-        """The same as a matplotlib figure; `label` picks the class whose logit is shown, else new against old."""
+    def __len__(self) -> int:
+        """How many paths (or edges) were chosen."""
+        return len(self.paths)
+
+    def plot(self, label: int | None = None, ax: Axes | None = None) -> Axes:
+        """A waterfall on matplotlib axes, new ones or `ax`: from `before` to `after`, a bar per path.
+
+        `label` picks the class whose logit is shown, else new against old.
+        """
+        from ..report.plots import plot_paths
+
+        self.need_paths("draw")
+        return plot_paths(self, label, ax)
+
+    def figure(self, label: int | None = None) -> Figure:
+        """A matplotlib figure of three panels: the prediction, the waterfall of `plot`, and how the change flows in."""
         from ..report.plots import plot_explanation
 
         self.need_paths("draw")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,31 +50,34 @@ def chance_weights(e: Explanation) -> FloatArray:
     return np.asarray(e.output.slopes(np.array([e.class_after]), *ends)[0])
 
 
-def headline(e: Explanation) -> str:
-    """What happened to the prediction, without a full stop."""
+def headline(e: Any) -> str:
+    """What happened to the prediction of a record, with both answers and their probabilities; without a full stop."""
     shown = f"{e.unit.capitalize()} {e.name}"
     old, new = e.class_before, e.class_after
     column = e.output.column(new)
+
+    def called(label: int) -> str:
+        return str(e.output.class_name(label, e.class_names))
+
+    named = e.output.column_name(column, e.class_names, len(e.logits_before))
     if e.output.kind == VALUE:
         low, high = float(e.logits_before[column]), float(e.logits_after[column])
-        told, (before, after) = e.column_name(column), show_apart([low, high], 4, "g")
+        told, (before, after) = named, show_apart([low, high], 4, "g")
         return f"{shown}: {told} went from {before} to {after} ({high - low:+.3g})"
     before, after = show_apart([float(e.prob_before[column]), float(e.prob_after[column])])
     if e.output.kind == LABELS:
         others = int(((e.logits_before > 0) != (e.logits_after > 0)).sum())
         others -= bool((e.logits_before[column] > 0) != (e.logits_after[column] > 0))
         more = f"; {others} other label{'s' * (others != 1)} changed" if others else ""
-        return f"{shown}: {e.column_name(column)} went from {before} to {after}{more}"
+        return f"{shown}: {named} went from {before} to {after}{more}"
     if e.output.kind == BINARY:
-        became = (
-            f"stayed {e.class_name(new)}" if old == new else (f"went from {e.class_name(old)} to {e.class_name(new)}")
-        )
-        return f"{shown} {became} (probability of {e.class_name(1)}: {before} before, {after} after)"
+        became = f"stayed {called(new)}" if old == new else f"went from {called(old)} to {called(new)}"
+        return f"{shown} {became} (probability of {called(1)}: {before} before, {after} after)"
     if old == new:
-        return f"{shown} stayed in class {e.class_name(new)} ({before} before, {after} after)"
+        return f"{shown} stayed in class {called(new)} ({before} before, {after} after)"
     return (
-        f"{shown} went from class {e.class_name(old)} ({e.prob_before[old]:.2f}) "
-        f"to class {e.class_name(new)} ({e.prob_after[new]:.2f})"
+        f"{shown} went from class {called(old)} ({e.prob_before[old]:.2f}) "
+        f"to class {called(new)} ({e.prob_after[new]:.2f})"
     )
 
 
@@ -175,10 +178,19 @@ def _verdict_of_models(e: Explanation) -> str:
     return f"{told} {_of_all(e)}, with the model's share, {_explain(e)} {100 * e.explained:.0f} % of the change."
 
 
+def of_paths(e: Explanation) -> str:
+    """The verdict without what happened: how much is explained, and of two models whose part is how large."""
+    rest = verdict(e).removeprefix(headline(e)).lstrip(".; ")
+    return rest[:1].upper() + rest[1:]
+
+
 def summary(e: Explanation, limit: int = 5) -> str:
-    """A few sentences: what happened, how much of it these explain, what the network answers, and which they are."""
+    """What happened; which changes did it and the least to undo, where the graphs are at hand; then the paths: how much
+    of it these explain, what the network answers, and which they are."""
     if e.num_paths == 0 or len(e.paths) == 0:
         return verdict(e)
+    first = [] if e.happened is None else e.happened.tell(limit)
+    first[:1] = [f"{headline(e)}. {line}" for line in first[:1]]
     about, weights = view(e)
     told = [
         f"  {unit_name(e, i)}  ({kind}, {value:+.3f})"
@@ -186,8 +198,10 @@ def summary(e: Explanation, limit: int = 5) -> str:
     ]
     if len(e.paths) > limit:
         told.append(f"  and {len(e.paths) - limit:,} more")
-    said = " ".join(part for part in (verdict(e), replayed(e), others(e)) if part)
-    return f"{said}\nThe {WORDS[e.by]}s, and in brackets their shares of {about}:\n" + "\n".join(told)
+    begun = of_paths(e) if first else verdict(e)
+    said = " ".join(part for part in (begun, replayed(e), others(e)) if part)
+    names = f"The {WORDS[e.by]}s, and in brackets their shares of {about}:"
+    return "\n".join([*first, said, names, *told])
 
 
 def others(e: Explanation) -> str:

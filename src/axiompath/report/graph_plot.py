@@ -16,7 +16,7 @@ from matplotlib.path import Path as Outline
 
 from ..explain.neighbourhood import ADDED, GATHERED, KEPT, REMOVED, UNPREDICTED, Neighbourhood, flows_of
 from ..graphs.labels import label_class
-from .plots import COLOURS, plain_text
+from .slides import COLOURS, plain_text
 
 # Tones that can be told apart on a light and on a dark ground; the classes beyond them share the last.
 CLASS_COLOURS = (

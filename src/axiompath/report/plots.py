@@ -21,24 +21,23 @@ from ..graphs.labels import ABSENT, ANY, FIRST_EDGE
 from ..outputs import VALUE
 from .drawn import as_drawn
 from .page import name_columns
+from .slides import (
+    AFTER,
+    BEFORE,
+    COLOURS,
+    Step,
+    draw_waterfall,
+    legend_of,
+    open_axes,
+    plain_text,
+    shorten,
+    write_title,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
-COLOURS = {
-    "gained": "#0072b2",
-    "lost": "#d55e00",
-    "reweighted": "#009e73",
-    "statistics": "#7b5ea7",
-    "feature": "#cc79a7",
-    "edge feature": "#56b4e9",
-    "model": "#e69f00",
-    "unchanged": "#6b7280",
-    "rest": "#d5dae0",
-}
-BEFORE, AFTER = "#a9b8c9", "#17456e"
-MAX_STEPS = 20
+MAX_STEPS, SLIDE_STEPS = 20, 10
 MAX_CLASSES = 10
 REST = -3
 BUNDLE = -4  # the first group's station, those of others further down
@@ -106,7 +105,7 @@ def plot_probabilities(axes: Axes, explanation: Explanation) -> None:
     axes.bar(place - 0.2, before[kept], 0.4, color=BEFORE, label="before")
     axes.bar(place + 0.2, after[kept], 0.4, color=AFTER, label="after")
     names = name_columns(explanation)
-    axes.set_xticks(place, [_short(names[k], 14) for k in kept])
+    axes.set_xticks(place, [shorten(names[k], 14) for k in kept])
     if explanation.output.kind == VALUE:
         axes.set(ylabel="value", title="Prediction")
     else:
@@ -115,31 +114,39 @@ def plot_probabilities(axes: Axes, explanation: Explanation) -> None:
     _tidy(axes)
 
 
+def plot_paths(explanation: Explanation, label: int | None, ax: Axes | None) -> Axes:
+    """A waterfall on axes of their own, fit for a slide: the share of each path, the largest first."""
+    headline, explanation = explanation.headline, as_drawn(explanation)
+    steps = waterfall_steps(explanation, shown := share_of(explanation, label), SLIDE_STEPS)
+    ax = open_axes(ax, 2.4 + 0.44 * (len(steps) + 2))
+    draw_waterfall(ax, (shown.before, shown.after), steps, shown.about)
+    legend_of(ax, [kind for kind in COLOURS if any(step.kind == kind for step in steps)])
+    write_title(ax, headline)
+    return ax
+
+
 def plot_waterfall(axes: Axes, explanation: Explanation, shown: Shown) -> None:
-    """From what is shown of `before` to that of `after`, a step a path, the largest first."""
-    weights, about, start, end = shown
+    """The same, as a part of the figure."""
+    draw_waterfall(
+        axes, (shown.before, shown.after), waterfall_steps(explanation, shown, MAX_STEPS), shown.about, font=8
+    )
+    axes.set_title("From before to after")
+
+
+def waterfall_steps(explanation: Explanation, shown: Shown, limit: int) -> list[Step]:
+    """From what is shown of `before` to that of `after`: a step for each path, the largest first."""
+    weights, _, start, end = shown
     shares = explanation.contributions @ weights
     order = np.argsort(-np.abs(shares), kind="stable")
-    steps = [(_label(explanation, i), explanation.kinds[i], float(shares[i])) for i in order[:MAX_STEPS]]
-    if len(order) > MAX_STEPS:
-        steps.append((f"{len(order) - MAX_STEPS} more", "unchanged", float(shares[order[MAX_STEPS:]].sum())))
+    steps = [Step(_label(explanation, i), float(shares[i]), explanation.kinds[i]) for i in order[:limit]]
+    if len(order) > limit:
+        steps.append(Step(f"{len(order) - limit} more", float(shares[order[limit:]].sum()), "unchanged"))
     model, others = float(explanation.model_share @ weights), _num_others(explanation)
     if others:
-        steps.append((f"{others:,} other paths", "rest", end - start - model - float(shares.sum())))
+        steps.append(Step(f"{others:,} other paths", end - start - model - float(shares.sum()), "rest"))
     if explanation.retrained is not None:
-        steps.insert(0, ("the retrained model", "model", model))
-    level = start
-    for row, (_, kind, share) in enumerate(steps, start=1):
-        axes.barh(row, share, left=level, color=COLOURS[kind], hatch="///" if share < 0 else None, edgecolor="white")
-        level += share
-    axes.plot([start], [0], "D", color=BEFORE)
-    axes.plot([end], [len(steps) + 1], "D", color=AFTER)
-    names = ["before", *(_short(name, 30) for name, _, _ in steps), "after"]
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set(xlabel=plain_text(about), title="From before to after")
-    axes.margins(x=0.08)
-    _tidy(axes)
+        steps.insert(0, Step("the retrained model", model, "model"))
+    return steps
 
 
 def plot_flow(axes: Axes, explanation: Explanation, shown: Shown) -> None:
@@ -168,7 +175,7 @@ def plot_flow(axes: Axes, explanation: Explanation, shown: Shown) -> None:
             name = _name_box(explanation, node)
             axes.add_patch(Rectangle((t, box.bottom), 0.02, box.size, color="#2c3e50"))
             side, align = (t - 0.02, "right") if t == 0 else (t + 0.04, "left")
-            axes.text(side, box.bottom + box.size / 2, _short(name, 20), va="center", ha=align, fontsize=8)
+            axes.text(side, box.bottom + box.size / 2, shorten(name, 20), va="center", ha=align, fontsize=8)
     axes.set_xlim(-0.35, num_columns - 1 + 0.35)
     axes.autoscale(axis="y")
     kinds = [kind for kind in COLOURS if any(ribbon.kind == kind for ribbon in ribbons)]
@@ -280,15 +287,6 @@ def _start(path: list[int]) -> int:
     """Where a path is shown from: its leaf, or the last of the places before a bias source or the end of a group."""
     first = sum(node < 0 for node in path)
     return first - 1 if first and path[first - 1] != ABSENT else first
-
-
-def _short(text: str, length: int) -> str:
-    return plain_text(text if len(text) <= length else text[: length - 1] + "…")
-
-
-def plain_text(text: str) -> str:
-    """A dollar sign would start mathematics."""
-    return text.replace("$", r"\$")
 
 
 def _tidy(axes: Axes) -> None:

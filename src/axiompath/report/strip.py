@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from ..explain.timeline import Timeline
 from ..graphs.changes import TIME_PASSED
-from .plots import plain_text
+from .slides import plain_text
 
 ROW_HEIGHT, COLUMN_WIDTH = 0.3, 0.55
 

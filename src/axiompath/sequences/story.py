@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,9 @@ from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Ou
 from ..storage.codec import FileForm, Mismatch, Saved, Shape, Text, require
 from ..storage.origin import Origin
 from .story_text import signed, tell_predictions, tell_shares
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +287,16 @@ class Story(Saved):
             if note and not np.isnan(self.kl[s])
         ]
         return told
+
+    def __len__(self) -> int:
+        """How many snapshots it runs over."""
+        return len(self.snapshot_names)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """What was predicted at each snapshot, as lines on matplotlib axes, new ones or `ax`."""
+        from ..report.slides import plot_story
+
+        return plot_story(self, ax)
 
     def __str__(self) -> str:
         """The summary."""
