@@ -97,7 +97,7 @@ def test_sums_on_the_page_are_those_of_the_explanation(page, explainer):
 def test_what_happened_comes_first(page, explainer):
     open_target(page, 8)
     told = explainer.happened(8)
-    assert page.inner_text("#undo") == told.undo.summary()
+    assert page.inner_text("#undo") == told.undo.sentence
     assert "Nothing smaller does" in page.inner_text("#undo")
     rows = page.locator("#blame tbody tr")
     assert rows.count() == len(told.blame.shares) + 2

@@ -19,7 +19,7 @@ def describe_happened(happened: Happened, paths: Sequence[dict[str, Any]]) -> di
     """What a page shows first; `carried` are places among its paths."""
     undo = happened.undo
     told: dict[str, Any] = {
-        "undo": None if undo is None else undo.summary(),
+        "undo": None if undo is None else undo.sentence,
         "proved": undo is not None and undo.proved,
         "blame": None,
         "note": happened.too_many,
