@@ -24,7 +24,8 @@ from .blame.shapley import Effort
 from .blame.undo import Undo, undo_target
 from .blame.what_if import try_changes
 from .change.comparison import Change
-from .errors import InputError
+from .errors import InputError, WrongKind
+from .explain.arguments import suggest_arguments
 from .explain.explanation import Caption, Explanation
 from .explain.features import list_features
 from .explain.neighbourhood import Neighbourhood
@@ -35,7 +36,7 @@ from .files.named import take_names
 from .graphs.data_fields import node_numbers
 from .graphs.dated import REPEAT, Windows, read_windows
 from .graphs.names import Asked, NameIndex, Names, index_names, read_names
-from .graphs.places import Target, as_target
+from .graphs.places import LINKS, UNIT_OF, Target, as_target
 from .notebook import bar_console, show
 from .outputs import AUTO
 from .paths.attribution import Attribution
@@ -52,6 +53,7 @@ from .windows import WindowSession, open_windows
 MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that moved
 
 
+@suggest_arguments
 class Explainer:
     """Explains how a trained GNN's predictions changed from one snapshot of a graph to another.
 
@@ -347,6 +349,13 @@ class Explainer:
         )
 
     def _only(self, target: Asked | None) -> Target:
+        if isinstance(target, list | set | range | pd.Series) and not (
+            self.unit == UNIT_OF[LINKS] and len(target) == 2
+        ):
+            raise WrongKind(
+                f"Expected one target (got {len(target)} in a {type(target).__name__}); for several, use "
+                "explain_many(targets), or ask for one after the other."
+            )
         target = self.index.target(target)
         if target is not None:  # numpy's numbers are taken, and recorded as plain ones
             numbers = np.asarray(target)
@@ -395,7 +404,7 @@ class Explainer:
         if depth is not None:
             most, share = (MOST_UNITS if budget is None else budget), None
         question = Question(most, method, objective, at_most, share, depth)
-        engine, rows = self.session.locate([self.index.target(target) if target is not None else self._only(None)])
+        engine, rows = self.session.locate([self._only(target)])
         if by is not None:
             found = explain_units(engine, int(rows[0]), by, question, self.memory)
         else:

@@ -278,7 +278,7 @@ def test_a_target_is_never_a_row_where_nodes_have_numbers(call, saved_model, tmp
     (found,) = json.loads(text)
     assert found["node_names"].get(str(found["target"]), str(found["target"])) == ("Cid" if kind == "named" else "300")
     code, text, error = call("explain", saved_model, *files, "-t", 200)
-    assert text.startswith(f"Node {'Ben' if kind == 'named' else '200'}: ")
+    assert text.startswith(f"Node {'Ben' if kind == 'named' else '200'} ")
     tries = [("explain", saved_model, *files), ("report", saved_model, *files, "--out", tmp_path / "r.html")]
     if kind != "stored":
         tries += [("story", saved_model, *files)]
