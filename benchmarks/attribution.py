@@ -191,9 +191,9 @@ def main() -> None:
         seconds = 0.1 if options.tiny else 2.0
         rows.append(kept(options.keep, case, partial(compare, *case, seconds=seconds, most=most)))
         print(rows[-1], flush=True)
-    publish(options.docs, "attribution.md", "attribution", to_markdown(rows))
+    publish(options.docs, "benchmarks.md", "attribution", to_markdown(rows))
     memory = to_markdown(measure_memory("random" if options.tiny else "amazon_photo"))
-    publish(options.docs, "attribution.md", "attribution memory", memory)
+    publish(options.docs, "benchmarks.md", "attribution memory", memory)
 
 
 if __name__ == "__main__":

@@ -226,8 +226,8 @@ def main() -> None:
         data = load(name)
         speed.append(measure_speed(name, data, hidden, 1 if options.tiny else 5))
         many.append(measure_blame(name, data, hidden, 2 if options.tiny else 100, 0.2 if options.tiny else 10.0))
-    publish(options.docs, "how-to-blame.md", "blame", to_markdown(speed))
-    publish(options.docs, "how-to-blame.md", "blame of many changes", to_markdown(many))
+    publish(options.docs, "benchmarks.md", "blame", to_markdown(speed))
+    publish(options.docs, "benchmarks.md", "blame of many changes", to_markdown(many))
     if find_spec("shap") is None:
         print("shap is not installed (pip install axiompath[benchmarks]): no comparison with it.")
         return
@@ -235,7 +235,7 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         beside = [measure_shap(name, load(name), hidden, number, seconds) for name, hidden in names]
-    publish(options.docs, "how-to-blame.md", "blame beside shap", to_markdown(beside))
+    publish(options.docs, "benchmarks.md", "blame beside shap", to_markdown(beside))
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def main() -> None:
         rows.append(timed("`axiompath --help`", [python, "-m", "axiompath.cli", "--help"], environment))
         rows.append(timed("first explanation, of a script", [python, "-c", FIRST], environment))
         rows.append(timed("the same again", [python, "-c", FIRST], environment))
-    publish(options.docs, "command-line.md", "cold start", to_markdown(rows))
+    publish(options.docs, "benchmarks.md", "cold start", to_markdown(rows))
 
 
 if __name__ == "__main__":

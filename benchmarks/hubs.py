@@ -210,10 +210,10 @@ def main() -> None:
     if not options.groups:
         listed = TINY_ROWS if options.tiny else ROWS
         rows = [kept(options.keep, ["hubs", *row], partial(watched, *row)) for row in listed]
-        publish(options.docs, "how-to-large-graphs.md", "hubs", to_markdown(rows))
+        publish(options.docs, "benchmarks.md", "hubs", to_markdown(rows))
     listed = TINY_ROWS[:1] if options.tiny else GROUP_ROWS
     rows = [kept(options.keep, ["groups", *row], partial(watched_groups, *row)) for row in listed]
-    publish(options.docs, "how-to-large-graphs.md", "groups", to_markdown(rows))
+    publish(options.docs, "benchmarks.md", "groups", to_markdown(rows))
 
 
 if __name__ == "__main__":

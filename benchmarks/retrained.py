@@ -114,7 +114,7 @@ def main() -> None:
         row, told = measure(name, old, new, before, after)
         rows.append(row)
         print(f"{name}\n{told}\n", flush=True)
-    publish(options.docs, "how-to-data-or-model.md", "retrained", to_markdown(rows))
+    publish(options.docs, "benchmarks.md", "retrained", to_markdown(rows))
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ def main() -> None:
     draw(groups["by_size"], figures / "scan.png")
     rows = [to_row(found) for group in groups.values() for found in group]
     verdicts = "\n".join(f"- {verdict}" for verdict in judge(groups))
-    publish(options.docs, "how-to-scan.md", "scan", f"{to_markdown(rows)}\n\n{verdicts}")
+    publish(options.docs, "benchmarks.md", "scan", f"{to_markdown(rows)}\n\n{verdicts}")
 
 
 def measure_all(

@@ -160,8 +160,8 @@ def main() -> None:
             converted, explained = measure_shape(Path(folder), shape, num_nodes, changed, options.memory, options.tiny)
         conversions += converted
         explainers += explained
-    publish(options.docs, "how-to-large-graphs.md", "conversion", to_markdown(conversions))
-    publish(options.docs, "how-to-large-graphs.md", "stored graphs", to_markdown(explainers))
+    publish(options.docs, "benchmarks.md", "conversion", to_markdown(conversions))
+    publish(options.docs, "benchmarks.md", "stored graphs", to_markdown(explainers))
 
 
 if __name__ == "__main__":

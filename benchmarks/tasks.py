@@ -205,7 +205,7 @@ def main() -> None:
         rows.append(compare_graphs(f"{small} of {size} nodes", before, after, "two layers"))
         print(rows[-1], flush=True)
     rows.append(compare_graphs(f"{name} as one", [whole], [evolved], "two layers"))
-    publish(options.docs, "tasks.md", "tasks", to_markdown(rows))
+    publish(options.docs, "benchmarks.md", "tasks", to_markdown(rows))
 
 
 if __name__ == "__main__":

@@ -23,16 +23,18 @@ PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
+MADE = runpy.run_path(str(ROOT / "docs" / "notebooks" / "from_pages.py"))
+
+
 def script_of(page):
     """The blocks of a page, each on the lines that it has there; nothing where there is none."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    if "from research" in text:  # its own tests run it
-        return ""
-    script = ""
-    for block in BLOCK.finditer(text):
-        if block[1] is None:
-            script += "\n" * (text[: block.start(2)].count("\n") - script.count("\n")) + block[2]
-    return script
+    return "" if "from research" in text else MADE["to_script"](text)  # research has its own tests
+
+
+def words_printed(text):
+    """Without the numbers, whose last digits depend on the processor, and without the width of columns."""
+    return re.sub(r"[-+−]?\b\d[\d.,e+-]*|\s+|-{3,}", " ", text).split()
 
 
 def run_page(page, folder, **settings):
@@ -42,6 +44,7 @@ def run_page(page, folder, **settings):
     command = [sys.executable, script.name]
     done = subprocess.run(command, cwd=folder, env={**os.environ, **settings}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 WITH_CODE = [page for page in PAGES if script_of(page)]
@@ -50,7 +53,12 @@ WITH_CODE = [page for page in PAGES if script_of(page)]
 @pytest.mark.system
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_every_python_block_runs_after_an_installation(page, tmp_path):
-    run_page(page, tmp_path)
+    """And prints what the page says that it prints."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    filled = MADE["fill"](text, run_page(page, tmp_path))
+    for said, printed in zip(MADE["shown"](text), MADE["shown"](filled), strict=True):
+        if said is not None:
+            assert words_printed(said) == words_printed(printed), "run docs/notebooks/from_pages.py"
 
 
 @pytest.mark.slow
@@ -166,11 +174,10 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 def test_notebooks_are_what_their_pages_say():
     """So that the code of a notebook is that which runs above."""
-    made = runpy.run_path(str(ROOT / "docs" / "notebooks" / "from_pages.py"))
-    assert [path.stem for path in NOTEBOOKS] == sorted(made["PAGES"])
+    assert [path.stem for path in NOTEBOOKS] == sorted(MADE["NOTEBOOKS"])
     for path in NOTEBOOKS:
         page = (ROOT / "docs" / f"{path.stem}.md").read_text(encoding="utf-8")
-        assert json.loads(path.read_text(encoding="utf-8")) == made["to_notebook"](page), "run from_pages.py"
+        assert json.loads(path.read_text(encoding="utf-8")) == MADE["to_notebook"](page), "run from_pages.py"
 
 
 @pytest.mark.slow

@@ -1,12 +1,14 @@
 """A slice of every table of docs/results.md and docs/field.md, run again -> figures beside the page's, with bounds.
 
 What is drawn from seeds and computed alike must come out alike (bounds of rounding); what depends on the machine, on
-time limits or on weights that were trained elsewhere has a wide bound, said beside it. A page is read as it stands: a
-table is found by the heading above it and by its columns, a row by the words that it begins with.
+time limits or on weights that were trained elsewhere has a wide bound, stated beside it. A table is a CSV file in
+docs/tables, named by the figure's heading, or stands on the page below that heading; a row is found by the cells that it
+begins with.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import time
@@ -70,6 +72,13 @@ def read_figure(text: str, figure: Figure) -> float:
     return _first_number("", figure)
 
 
+def _as_section(file: Path) -> str:
+    """A table that the page links to, as a section with the file's name for a heading."""
+    with file.open(encoding="utf-8", newline="") as text:
+        rows = [f"| {' | '.join(cells)} |" for cells in csv.reader(text)]
+    return "\n".join([f"## {file.stem}", *rows])
+
+
 def _first_number(cell: str, figure: Figure) -> float:
     if number := PRINTED_NUMBER.search(cell):
         return float(number[0].replace(",", ""))
@@ -85,7 +94,7 @@ def run_slices(
     for page in (RESULTS_PAGE, FIELD_PAGE):
         if not (docs / page).is_file():
             raise MissingFile(f"Expected the page {page} in {docs} (found none); name the folder of pages with --docs.")
-        texts[page] = (docs / page).read_text(encoding="utf-8")
+        texts[page] = "\n".join([(docs / page).read_text(encoding="utf-8"), *map(_as_section, (docs / "tables").glob("*.csv"))])
     rows = []
     for done, (name, run) in enumerate(SLICES.items()):
         report(done, len(SLICES), name)
@@ -122,13 +131,13 @@ def _fidelity(out: Path, root: str | Path | None) -> FoundFigures:
     explained = table.groupby(["repeat", "target"]).ngroups
     held = json.loads((out / "fidelity.json").read_text(encoding="utf-8"))
     accuracy = float(held["accuracies"][0]["test"])
-    yield Figure(RESULTS_PAGE, "The networks and their targets", row, "test accuracy", 0.001), accuracy
-    yield Figure(RESULTS_PAGE, "The networks and their targets", row, "explained", 0), float(explained)
+    yield Figure(RESULTS_PAGE, "the-networks-and-their-targets", row, "test accuracy", 0.001), accuracy
+    yield Figure(RESULTS_PAGE, "the-networks-and-their-targets", row, "explained", 0), float(explained)
     verdicts = {verdict.claim: verdict for verdict in check_claims(table)}
     # Held in so many of these ten cases, beside the page's of 70 and 140: one case of ten may fall otherwise.
     for claim, sentence, cases in CLAIMS_RUN:
         share = verdicts[claim].held / verdicts[claim].cases
-        yield Figure(RESULTS_PAGE, "Claim by claim", (sentence,), "measured", cases / 10), cases * share
+        yield Figure(RESULTS_PAGE, "claim-by-claim", (sentence,), "measured", cases / 10), cases * share
 
 
 def _variants(out: Path, root: str | Path | None) -> FoundFigures:
@@ -145,7 +154,7 @@ def _trainings(out: Path, root: str | Path | None) -> FoundFigures:
     table = run_comparison(Comparison(("cora",), (2,), 1, trainings=10, max_targets=20), out, root=root)
     networks = mean_of_targets(table).groupby("training").mean()
     for method in ("deeplift", "convex"):
-        yield Figure(RESULTS_PAGE, "Other trainings", ("cora", "2"), method, 0.002), float(networks[method].mean())
+        yield Figure(RESULTS_PAGE, "other-trainings", ("cora", "2"), method, 0.002), float(networks[method].mean())
 
 
 def _steps(out: Path, root: str | Path | None) -> FoundFigures:
@@ -157,7 +166,7 @@ def _steps(out: Path, root: str | Path | None) -> FoundFigures:
         ("difference: mean", "difference_mean", 100.0),
         ("least rank correlation", "least_rank_correlation", 1.0),
     ):
-        figure = Figure(RESULTS_PAGE, "All at once, or edge by edge", ("cora", "2"), column, 0.006)
+        figure = Figure(RESULTS_PAGE, "all-at-once-or-edge-by-edge", ("cora", "2"), column, 0.006)
         yield figure, scale * float(record[key])
 
 
@@ -165,14 +174,14 @@ def _removed(out: Path, root: str | Path | None) -> FoundFigures:
     """Cora, two layers, ten repeats, edges removed."""
     table = run_comparison(Comparison(("cora",), (2,), 10, "removed", methods=COMPARED), out, root=root)
     for method in ("topk", "deeplift", "convex"):
-        figure = Figure(RESULTS_PAGE, "Edges removed, and both at once", ("removed", "cora", "2"), method, 0.002)
+        figure = Figure(RESULTS_PAGE, "edges-removed-and-both-at-once", ("removed", "cora", "2"), method, 0.002)
         yield figure, _means(table)[method]
 
 
 def _counts(out: Path, root: str | Path | None) -> FoundFigures:
     """Nodes, entries and pairs of Cora."""
     data, row = datasets.load("cora", root), ("Cora",)
-    heading = "Table 1, side by side"
+    heading = "How it was run"
     yield Figure(RESULTS_PAGE, heading, row, "here, entries in both directions", 0), float(data.num_edges)
     yield Figure(RESULTS_PAGE, heading, row, "pairs", 0), data.num_edges / 2
 
@@ -183,8 +192,8 @@ def _preservation(out: Path, root: str | Path | None) -> FoundFigures:
     for record in frame.to_dict("records"):
         row = ("cora", "2", str(record["evolution"]))
         for column, key in (("targets", "targets"), ("paths", "paths")):
-            yield Figure(RESULTS_PAGE, "Preservation", row, column, 0), float(record[key])
-        yield Figure(RESULTS_PAGE, "Preservation", row, "largest error", 30, True), float(record["largest_error"])
+            yield Figure(RESULTS_PAGE, "preservation", row, column, 0), float(record[key])
+        yield Figure(RESULTS_PAGE, "preservation", row, "largest error", 30, True), float(record["largest_error"])
 
 
 def _runtime(out: Path, root: str | Path | None) -> FoundFigures:
@@ -194,13 +203,13 @@ def _runtime(out: Path, root: str | Path | None) -> FoundFigures:
     job = Comparison(("cora",), (2,), 1).jobs[0]
     frame = run_runtime(job, sample=8, root=root, cache=out / "weights")
     ratio = float((frame.scs_seconds / frame.convex_seconds).median())
-    yield Figure(RESULTS_PAGE, "Running time", ("11 to 30",), "SCS / convex", 8, True), ratio
+    yield Figure(RESULTS_PAGE, "running-time", ("11 to 30",), "SCS / convex", 8, True), ratio
 
 
 def _timed(out: Path, root: str | Path | None) -> FoundFigures:
     """The high school."""
     frame = run_timed(Slide("highschool_2013"), root=root, cache=out / "weights")
-    heading = "Graphs that changed in reality"
+    heading = "graphs-that-changed-in-reality"
     row = ("highschool_2013 (contacts in five days, one-hot nodes)",)
     yield Figure(RESULTS_PAGE, heading, row, "test accuracy", 0.001), float(frame.attrs["accuracy"])
     own = frame[(frame.method == "convex") & (frame.level == 1)]
@@ -256,15 +265,15 @@ CLAIMS_RUN = (
 )
 ASKED_WITH_GNNEXPLAINER = (("grad", "sufficiency"), ("deeplift", "sufficiency"), ("convex", "sufficiency"))
 VARIANTS_RUN = {
-    "The mean of neighbours": Comparison(("cora",), (2,), 1, aggregation="mean", max_targets=20),
-    "The maximum of neighbours": Comparison(("cora",), (2,), 1, aggregation="max", max_targets=20),
-    "GNNExplainer": Comparison(
+    "the-mean-of-neighbours": Comparison(("cora",), (2,), 1, aggregation="mean", max_targets=20),
+    "the-maximum-of-neighbours": Comparison(("cora",), (2,), 1, aggregation="max", max_targets=20),
+    "gnnexplainer": Comparison(
         ("cora",), (2,), 1, methods=(*ASKED_WITH_GNNEXPLAINER, *OPTIONAL_METHODS), max_targets=10
     ),
 }
-MEAN_HEADING = "Mean Fidelity-KL-minus, averaged over the ten levels"
-LEVELS_HEADING = "The authors' later tasks"
-STABLE_HEADING = "Stability"
+MEAN_HEADING = "mean-fidelity"
+LEVELS_HEADING = "the-authors-later-tasks"
+STABLE_HEADING = "stability"
 SLICES: dict[str, Callable[[Path, str | Path | None], FoundFigures]] = {
     "counts": _counts,
     "fidelity": _fidelity,

@@ -7,6 +7,7 @@ import types
 import pytest
 import torch
 from torch import nn
+from torch_geometric.datasets import KarateClub
 from torch_geometric.nn import GIN, GCNConv, GraphConv, MessagePassing
 
 import axiompath
@@ -16,7 +17,7 @@ from support.convolutions import EVOLUTIONS, assert_read_exactly, evolution, ran
 from support.readings import names_lines
 from support.repository import ROOT
 
-PAGE = ROOT / "docs" / "how-to-your-own-convolution.md"
+PAGE = ROOT / "docs" / "how-to-your-own-model.md"
 
 
 class TwoLayers(nn.Module):
@@ -28,19 +29,31 @@ class TwoLayers(nn.Module):
         return self.conv2(torch.relu(self.conv1(x, edge_index)), edge_index)
 
 
+def page_graphs():
+    """The karate club, and what is left of it, as the page names them."""
+    data = KarateClub()[0]
+    later = data.clone()
+    later.edge_index = data.edge_index[:, data.edge_index.sum(dim=0) > 2]
+    return data, later
+
+
 def test_the_how_to_page_works_as_it_is_written(capsys, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    layer, reader, rule = (
+        next(block for block in blocks if f"{start}\n" in block or f"{start}(" in block)
+        for start in ("class MixConv", "@axiompath.register_reader", "class LogMean")
+    )
     before, after = evolution(0, EVOLUTIONS[3])
     page = types.ModuleType("how_to_page")
     monkeypatch.setitem(sys.modules, page.__name__, page)  # where PyG looks for the names that a layer uses
     names = page.__dict__
-    names.update(before=before, after=after)
-    exec(blocks[0], names)
+    page.axiompath, page.torch, page.data, page.later = axiompath, torch, *page_graphs()
+    exec(layer, names)
     names["MyModel"] = lambda: randomise(TwoLayers(names["MixConv"]))
     assert names_lines(axiompath.Explainer(names["MyModel"](), before, after).change.network)
-    for block in blocks[1:]:
-        exec(block, names)
-    assert "conv1    MixConv     1" in capsys.readouterr().out
+    exec(reader, names)
+    exec(rule, names)
+    assert "first    MixConv     1" in capsys.readouterr().out
     assert_read_exactly(names["MyModel"](), before, after)
 
     class LogConv(names["MixConv"]):

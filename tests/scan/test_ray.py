@@ -122,9 +122,11 @@ class Deadly(dict):
 @pytest.mark.slow
 def test_the_page_on_ray_runs_as_it_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (block,) = BLOCK.finditer((ROOT / "docs/how-to-ray.md").read_text(encoding="utf-8"))
+    blocks = list(BLOCK.finditer((ROOT / "docs/how-to-scan.md").read_text(encoding="utf-8")))
+    (on_ray,) = (block for block in blocks if block[1] is not None)
     space = {"__name__": "__main__"}
-    exec(compile(block[2], "how-to-ray.md", "exec"), space)
+    for block in (blocks[0], on_ray):
+        exec(compile(block[2], "how-to-scan.md", "exec"), space)
     assert not ray.is_initialized()
     alone = space["explainer"].scan("alone", budget=5, progress=False)
     assert len(alone) > 0
