@@ -43,9 +43,7 @@ for epoch in range(1, 201):
 model.eval()
 
 # The graph changes: five in a hundred citations go, and as many come.
-after = axiompath.datasets.evolve(
-    before, added=before.num_edges // 40, removed=before.num_edges // 40, seed=0
-)
+after = axiompath.datasets.evolve(before, added=before.num_edges // 40, removed=before.num_edges // 40, seed=0)
 
 # Which predictions changed, and which changes of the graph did it?
 changed = axiompath.Explainer(model, before, after)

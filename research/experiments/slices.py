@@ -2,8 +2,8 @@
 
 What is drawn from seeds and computed alike must come out alike (bounds of rounding); what depends on the machine, on
 time limits or on weights that were trained elsewhere has a wide bound, stated beside it. A table is a CSV file in
-docs/tables, named by the figure's heading, or stands on the page below that heading; a row is found by the cells that it
-begins with.
+docs/tables, named by the figure's heading, or stands on the page below that heading; a row is found by the cells that
+it begins with.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def run_slices(
     for page in (RESULTS_PAGE, FIELD_PAGE):
         if not (docs / page).is_file():
             raise MissingFile(f"Expected the page {page} in {docs} (found none); name the folder of pages with --docs.")
-        texts[page] = "\n".join([(docs / page).read_text(encoding="utf-8"), *map(_as_section, (docs / "tables").glob("*.csv"))])
+        texts[page] = "\n".join(
+            [(docs / page).read_text(encoding="utf-8"), *map(_as_section, (docs / "tables").glob("*.csv"))]
+        )
     rows = []
     for done, (name, run) in enumerate(SLICES.items()):
         report(done, len(SLICES), name)
