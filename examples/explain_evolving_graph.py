@@ -1,7 +1,7 @@
 """Explain why a GCN's predictions on Cora changed after citations came and went, with PyG's own Explainer.
 
-Run it as it is: `python examples/explain_evolving_graph.py`. Planetoid is downloaded once, into `data/`; with `--karate` the
-karate club, which needs no download, stands in for it.
+Run it as it is: `python examples/explain_evolving_graph.py`. Cora is downloaded once, into `data/`. With `--karate` it
+explains the karate club instead and downloads nothing.
 """
 
 import sys
@@ -9,10 +9,11 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch_geometric.datasets import KarateClub, Planetoid
-from torch_geometric.explain import Explainer, fidelity, unfaithfulness
+from torch_geometric.explain import Explainer, unfaithfulness
 from torch_geometric.nn import GCNConv
 
 import axiompath
+from axiompath.datasets import evolve
 
 torch.manual_seed(0)
 dataset = KarateClub() if "--karate" in sys.argv else Planetoid("data", name="Cora")
@@ -20,12 +21,15 @@ before = dataset[0]
 
 
 class GCN(torch.nn.Module):
-    def __init__(self):
+    """Two layers, as in PyG's examples."""
+
+    def __init__(self) -> None:
         super().__init__()
         self.conv1 = GCNConv(dataset.num_features, 16)
         self.conv2 = GCNConv(16, dataset.num_classes)
 
-    def forward(self, x, edge_index):
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        """Logits of every paper."""
         x = F.relu(self.conv1(x, edge_index))
         x = F.dropout(x, training=self.training)
         return self.conv2(x, edge_index)
@@ -33,7 +37,7 @@ class GCN(torch.nn.Module):
 
 model = GCN()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
-for epoch in range(1, 201):
+for _epoch in range(1, 201):
     model.train()
     optimizer.zero_grad()
     out = model(before.x, before.edge_index)
@@ -43,7 +47,7 @@ for epoch in range(1, 201):
 model.eval()
 
 # The graph changes: five in a hundred citations go, and as many come.
-after = axiompath.datasets.evolve(before, added=before.num_edges // 40, removed=before.num_edges // 40, seed=0)
+after = evolve(before, added=before.num_edges // 40, removed=before.num_edges // 40, seed=0)
 
 # Which predictions changed, and which changes of the graph did it?
 changed = axiompath.Explainer(model, before, after)

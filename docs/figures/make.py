@@ -1,4 +1,4 @@
-"""The program itself -> the pictures of the documentation. Run it after a change of what it draws; look at each picture.
+"""The program itself -> the pictures of the documentation. Run it when what it draws has changed, and look at each.
 
     python docs/figures/make.py                 all of them
     python docs/figures/make.py blame report    some of them
@@ -14,7 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from playwright.sync_api import sync_playwright
+from torch.nn import Module
+from torch_geometric.data import Data
 
 import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
@@ -44,10 +47,9 @@ def photograph(page: Path, name: str, *, height: int, click: str | None = None) 
         chromium.close()
 
 
-def draw(figure: object, name: str) -> None:
-    """A matplotlib figure, or the figure of its axes."""
-    figure = getattr(figure, "figure", figure)
-    figure.savefig(HERE / f"{name}.png", dpi=110, bbox_inches="tight")  # type: ignore[attr-defined]
+def draw(axes: Axes, name: str) -> None:
+    """The figure of these axes."""
+    axes.figure.savefig(HERE / f"{name}.png", dpi=110, bbox_inches="tight")
     plt.close("all")
 
 
@@ -89,7 +91,7 @@ def watch(folder: Path) -> None:
     photograph(folder / "watched" / "report.html", "watch", height=1000)
 
 
-def train(model, data) -> None:  # type: ignore[no-untyped-def]
+def train(model: Module, data: Data) -> None:
     """A hundred steps of Adam."""
     from torch.nn.functional import cross_entropy
     from torch.optim import Adam

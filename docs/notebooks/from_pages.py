@@ -3,7 +3,7 @@
     python docs/notebooks/from_pages.py                 run every page, fill in what it prints, write the notebooks
     python docs/notebooks/from_pages.py how-to-blame    the same for these pages
 
-A block of `text` directly after a block of `python` holds what that block prints; in a notebook it is the cell's output.
+A block of `text` directly after one of `python` holds what that one prints; in a notebook it is the cell's output.
 """
 
 import json
