@@ -23,6 +23,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, global_mean_pool
 
 from axiompath.arrays import IntArray
+from axiompath.change.transfer import IN_AFTER, IN_BEFORE, IN_DELTA
 from axiompath.errors import InputError
 from axiompath.paths.entries import Cone, EntryShares
 
@@ -94,46 +95,38 @@ def open_authors(name: str, root: str | Path | None = None, *, seed: int = SEED,
 def authors_split(cone: Cone) -> EntryShares:
     """Shares of changed entries of a network of two layers, by a rule fitted to the figures that their code gives."""
     change = cone.change
-    layers, c = change.network.layers, change.network.num_classes
-    hops = [floor for floor in cone.floors if not change.layers[floor.layer].local and not layers[floor.layer].rises]
-    if len(hops) != 2 or any(floor.changed.any() for floor in cone.floors[2:]) or cone.floors[:2] != tuple(hops):
+    c = change.network.num_classes
+    hops = tuple(floor for floor in cone.floors if not floor.coefficients.local and not floor.layer.rises)
+    if len(hops) != 2 or any(floor.changed.any() for floor in cone.floors[2:]) or cone.floors[:2] != hops:
         raise InputError("Expected two layers that pass messages, and nothing above them that changed (got others).")
     low, top = hops
     m = np.eye(c)[None]
     for floor in cone.floors[:1:-1]:
-        layer, slopes = layers[floor.layer], cone.slopes(floor)
-        q = m if slopes is None else m * slopes[0][:, :, None]
-        m = np.zeros((len(floor.below), layers[floor.layer - 1].width, c))
-        for channel, rule in zip(layer.channels, cone.rules(floor), strict=True):
-            part = q[:, channel.outputs]
-            part = part if channel.weight is None else np.einsum("io,noc->nic", channel.weight, part)
-            after = floor.matrix(change.layers[floor.layer].after[floor.entries, rule], np.ones_like(floor.changed))
-            m[:, channel.inputs] += (after.T @ part.reshape(len(part), -1)).reshape(-1, *part.shape[1:])
-    (channel,), slopes = layers[top.layer].channels, cone.slopes(top)
-    q = (m if slopes is None else m * slopes[0][:, :, None])[:, channel.outputs]
-    x0, x1 = (side[top.entries, 0] for side in (change.layers[top.layer].before, change.layers[top.layer].after))
-    held = [np.asarray(run.received(top.layer, top.below)) for run in (change.before_pass, change.after_pass)]
-    weight = np.eye(q.shape[1]) if channel.weight is None else channel.weight
+        m = floor.down({IN_DELTA: m})[IN_DELTA]
+    (channel,) = top.layer.channels
+    q = top.tilt({IN_DELTA: m})[IN_DELTA][..., channel.outputs]
+    x0, x1, kappa = (
+        side[top.entries, 0] for side in (top.coefficients.before, top.coefficients.after, top.coefficients.kept)
+    )
+    held = [np.asarray(run.received(top.number, top.below)) for run in (change.before_pass, change.after_pass)]
+    weight = np.eye(q.shape[2]) if channel.weight is None else channel.weight
     mean = (0.5 * (held[0] + held[1]))[:, channel.inputs] @ weight
-    upper = np.einsum("eo,eoc->ec", (x1 - x0)[:, None] * mean[top.sender], q[top.receiver])
-    part = np.einsum("io,noc->nic", weight, q)
-    flat, every = part.reshape(len(part), -1), np.ones_like(top.changed)
-    kappa = change.layers[top.layer].kept[top.entries, 0]
-    below = [
-        (top.matrix(some, every).T @ flat).reshape(-1, *part.shape[1:])
-        for some in (0.5 * (kappa + x0), 0.5 * (x1 - kappa))
-    ]
-    y0, y1 = (side[low.entries, 0] for side in (change.layers[low.layer].before, change.layers[low.layer].after))
-    slopes = cone.slopes(low)
-    delta, after, before = np.ones((3, *below[0].shape[:2])) if slopes is None else slopes
-    message = cone.leaf_messages()[0][1][low.sender]
-    kept_part = np.einsum("eo,eoc->ec", (y1 - y0)[:, None] * message * delta[low.receiver], below[0][low.receiver])
-    rate = y1[:, None] * after[low.receiver] - y0[:, None] * before[low.receiver]
-    other = np.einsum("eo,eoc->ec", message * rate, below[1][low.receiver])
-    shares = [(kept_part + other)[low.changed], upper[top.changed]]
+    upper = np.einsum("eo,eco->ec", (x1 - x0)[:, None] * mean[top.sender], q[top.receiver])
+    part = q @ weight.T
+    flat = part.reshape(len(part), -1)
+    kept_below, other_below = (
+        (top.matrix(some).T @ flat).reshape(-1, *part.shape[1:]) for some in (0.5 * (kappa + x0), 0.5 * (x1 - kappa))
+    )
+    y0, y1 = (side[low.entries, 0][:, None] for side in (low.coefficients.before, low.coefficients.after))
+    ones = np.ones((len(low.rows), low.layer.width))
+    slopes = low.tilt(dict.fromkeys((IN_DELTA, IN_AFTER, IN_BEFORE), ones))
+    delta, after, before = (slopes[state][low.receiver] for state in (IN_DELTA, IN_AFTER, IN_BEFORE))
+    message = low.leaf_messages()[IN_AFTER][low.sender]
+    kept_part = np.einsum("eo,eco->ec", (y1 - y0) * message * delta, kept_below[low.receiver])
+    other = np.einsum("eo,eco->ec", message * (y1 * after - y0 * before), other_below[low.receiver])
     nothing = np.zeros((0, c))
-    above = [nothing for _ in cone.floors[2:]]
-    return EntryShares(cone, (*shares, *above), np.zeros(0, dtype=np.int64), nothing)
+    shares = [(kept_part + other)[low.changed], upper[top.changed], *(nothing for _ in cone.floors[2:])]
+    return EntryShares(cone, tuple(shares), np.zeros(0, dtype=np.int64), nothing)
 
 
 def both_ways(edges: IntArray) -> torch.Tensor:
