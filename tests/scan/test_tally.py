@@ -13,7 +13,7 @@ from axiompath.scan import facts
 from axiompath.scan.tally import Facts, estimate_shares
 from support.players import NODE_MODELS, evolve, open_model
 
-TOGGLED = [name for name in NODE_MODELS if name not in ("backwards", "size_norm")]
+TOGGLED = ["max", *(name for name in NODE_MODELS if name not in ("backwards", "size_norm"))]
 
 
 def toggling_graph_of(explainer):

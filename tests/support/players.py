@@ -140,6 +140,8 @@ def make(name, seed=0):
             "x, edge_index",
             [(pyg.GCNConv(4, 6), ON), (pyg.GraphSizeNorm(), "x -> x"), (pyg.GCNConv(6, 3), ON)],
         ),
+        "max": lambda: pyg.GraphSAGE(4, 6, 2, 3, aggr="max"),
+        "several": lambda: pyg.GraphSAGE(4, 6, 2, 3, aggr=["mean", "min", "std"]),
         "pooled": Pooled,
         "pooled_sum": lambda: Pooled(False),
         "link": Link,

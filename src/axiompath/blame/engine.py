@@ -25,7 +25,6 @@ from ..network.layers import Network
 from ..outputs import Output
 from ..readers.reader import HALF_TOLERANCE
 from ..readers.trial import dtype_of_model
-from .copies import run_copies
 from .players import Players, find_players
 from .receptive_field import Extent, ReceptiveField, cut_receptive_field, find_extent
 from .referee import OwnModel, Referee
@@ -39,14 +38,14 @@ CLOSE_AGREEMENT = 1e-6  # the same between the network and the user's model in f
 DOUBLE_AGREEMENT = 1e-9  # the same where the user's model is of float64 itself
 SMALL = 2 * 10**5  # numbers of features: on graphs of up to so many the model is always run whole
 RUN_DIRECTLY = (
-    "The model itself was run for every evaluation, because it uses the number of nodes or edges, or because what was "
-    "read from it gives other logits on graphs that have only some of the changes."
+    "The model itself was run for every evaluation, because it uses the number of nodes or edges, because its messages "
+    "are made on edges or weighed by the whole graph, or because what was read from it gives other logits on graphs that "
+    "have only some of the changes."
 )
 RECORDED = (
     "The model itself was run for every evaluation, because what was read from it are the values that it computed on "
     "these two graphs."
 )
-
 Evaluator = Callable[[BoolArray], FloatArray]
 Ends = tuple[FloatArray, FloatArray]  # logits before and after
 
@@ -254,7 +253,11 @@ class ModelEvaluator:
 
             return run
 
-        extent = Extent(self.num_hops, self.num_hops) if self.network is None else find_extent(self.network)
+        num_hops = self.num_hops if self.network is None else self.network.num_hops
+        extent = None if self.network is None else find_extent(self.network)
+        # What was not read, or as values of two graphs, is taken to look as far as it passes messages: that is tried.
+        if self.network is None or (self.network.recorded and not self.pair.on_disk):
+            extent = Extent(num_hops, num_hops)
         field = cut_receptive_field(players, self.pair, root.nodes, extent, counted=counted, standing=root.new)
         run = self._by_network(field, place(field), ends)
         if run is not None:
@@ -263,7 +266,7 @@ class ModelEvaluator:
         by_network = run is not None
         if run is None and not self.pair.on_disk:
             judge = self._judge(players, root.new, counted=counted)
-            unsure = self.network is not None or not self.trusted.get(None, True)
+            unsure = (self.network is not None and knows(self.network)) or not self.trusted.get(None, True)
             run = None if unsure else self._by_part(field, judge, place)
             field = field if run is not None else judge.field
         own = own_on(field)
@@ -304,11 +307,9 @@ class ModelEvaluator:
 
     def _by_network(self, field: ReceptiveField, root: RootPlace, ends: Ends | None) -> Evaluator | None:
         """The network under subsets; None where there is none, or where it does not answer as its own passes did."""
-        if self.network is None or self.network.recorded or not self.trusted.get(None, True):
+        if self.network is None or not knows(self.network) or not self.trusted.get(None, True):
             return None
-        run: Evaluator = partial(run_copies, self.network, field, root)
-        if knows(self.network):
-            run = Variants(self.network, field, root).run
+        run = Variants(self.network, field, root).run
         agrees = ends is None or _agree(run(_both_ends(field.num_players)), np.stack(ends), EXACT_AGREEMENT)
         return run if agrees else None
 

@@ -7,6 +7,7 @@ edges into nodes up to `depth` away, in the union of both graphs; what lies beyo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..arrays import BoolArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.region import widen
 from ..graphs.adjacency import take_rows
 from ..graphs.data_fields import Features
 from ..graphs.pair import Pair, Side
+from ..graphs.values import weights_of
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import Network
 from .players import APPLIED, NOT_APPLIED, Players
@@ -66,13 +68,9 @@ class Conditions:
 
 
 @dataclass(frozen=True, eq=False)
-class ReceptiveField:
-    """What decides one target, under every subset of the changes in its sight; edges ascend by receiver."""
+class ConditionedGraph(ABC):
+    """A graph some of whose edges and nodes are there under conditions alone; edges ascend by receiver."""
 
-    pair: Pair
-    numbers: IntArray  # [num_nodes]: numbers in the pair, ascending
-    inner: BoolArray  # [num_nodes]: whose features can matter; the others are there as senders to be counted
-    rows: IntArray  # [num_players]: rows of `changes()` that are in sight, ascending
     senders: IntArray  # [num_edges]
     receivers: IntArray  # [num_edges]
     weights: NDArray[Any]  # [num_edges], ones where edges have none; with types, values of which these are a part
@@ -81,7 +79,54 @@ class ReceptiveField:
     presence: IntArray  # [num_nodes], -1 for always
     conditions: Conditions
     feature_player: IntArray  # [num_nodes], -1 where features do not change
+    node_types: IntArray | None  # [num_nodes]; None where nodes have none
+
+    @property
+    @abstractmethod
+    def num_players(self) -> int:
+        """Changes that any of it depends on."""
+
+    @abstractmethod
+    def features(self, nodes: IntArray, *, applied: bool) -> Features:
+        """Features of these rows before, or after, their change is applied. [len(nodes), num_features]."""
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes that are there under any condition."""
+        return len(self.presence)
+
+    @property
+    def edge_weights(self) -> FloatArray:
+        """Weight of each edge. [num_edges]."""
+        return weights_of(self.weights)
+
+    @property
+    def unseen(self) -> FloatArray | None:
+        """Number and weight of edges into each node that are not listed, [2, num_nodes]; None where all are."""
+        return None
+
+    @cached_property
+    def masks(self) -> NDArray[np.uint64]:
+        """The changes that each condition looks at; and, below, none, for the condition -1. [num_conditions + 1, w]."""
+        masks = self.conditions.masks(self.num_players)
+        return np.concatenate([masks, np.zeros((1, masks.shape[1]), dtype=np.uint64)])
+
+
+@dataclass(frozen=True, eq=False)
+class ReceptiveField(ConditionedGraph):
+    """What decides one target, under every subset of the changes in its sight."""
+
+    pair: Pair
+    numbers: IntArray  # [num_nodes]: numbers in the pair, ascending
+    inner: BoolArray  # [num_nodes]: whose features can matter; the others are there as senders to be counted
+    rows: IntArray  # [num_players]: rows of `changes()` that are in sight, ascending
     of_after: BoolArray  # [num_nodes]: nodes whose features `before` does not have
+
+    @property
+    def edge_weights(self) -> FloatArray:
+        """Edges with features have numbers that stand for these and their weight."""
+        numbers = weights_of(self.weights)
+        return numbers if self.pair.values is None else self.pair.values.weights_of(numbers)
 
     @property
     def edge_of_after(self) -> BoolArray:
@@ -90,20 +135,9 @@ class ReceptiveField:
         return np.asarray(when[self.condition] == APPLIED)
 
     @property
-    def node_types(self) -> IntArray | None:
-        """Type of each node, where nodes have types. [num_nodes]."""
-        types = self.pair.before.graph.node_types
-        return None if types is None else types[self.numbers]
-
-    @property
     def num_players(self) -> int:
         """Changes in sight."""
         return len(self.rows)
-
-    @property
-    def num_nodes(self) -> int:
-        """Nodes of both graphs that are here."""
-        return len(self.numbers)
 
     def rows_of(self, numbers: IntArray) -> IntArray:
         """Rows here of nodes that are here."""
@@ -133,12 +167,6 @@ class ReceptiveField:
     @property
     def _sides(self) -> tuple[Side, Side]:
         return self.pair.before, self.pair.after
-
-    @cached_property
-    def masks(self) -> NDArray[np.uint64]:
-        """The changes that each condition looks at; and, below, none, for the condition -1. [num_conditions + 1, w]."""
-        masks = self.conditions.masks(self.num_players)
-        return np.concatenate([masks, np.zeros((1, masks.shape[1]), dtype=np.uint64)])
 
 
 def to_bits(num_players: int) -> NDArray[np.uint64]:
@@ -222,11 +250,8 @@ def cut_receptive_field(
     order = np.argsort(receivers, kind="stable")
     feature_player = np.full(len(numbers), -1, dtype=np.int64)
     feature_player[np.searchsorted(numbers, players.node_of[altered])] = local[altered]
+    types = pair.before.graph.node_types
     return ReceptiveField(
-        pair,
-        numbers,
-        inside[numbers],
-        seen_rows,
         np.searchsorted(numbers, senders)[order],
         np.searchsorted(numbers, receivers)[order],
         weights[order],
@@ -235,6 +260,11 @@ def cut_receptive_field(
         presence,
         Conditions(unique[:, :2].astype(np.int64), unique[:, 2].astype(np.int64), tuple(any_of)),
         feature_player,
+        None if types is None else types[numbers],
+        pair,
+        numbers,
+        inside[numbers],
+        seen_rows,
         pair.before.rows_of(numbers) < 0,
     )
 

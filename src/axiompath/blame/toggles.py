@@ -1,8 +1,8 @@
 """Network + the targets of many questions -> what each change does to every target that it reaches, change by change.
 
 A change is *left out* of `after`, and *put in alone*, into `before`. Either differs from a pass that is known where the
-change reaches and nowhere else, so the network is run again there: for some changes at a time, each has a copy of
-the nodes that it reaches and of those that send to them, and `rerun_network` runs on all the copies as on one graph.
+change reaches and nowhere else. So some changes at a time are toggled by `Variants`, on the part of the graph that they
+reach, with all others as they are on that side; what sees none of them has the values of the pass.
 
 Reach. R(i) are the nodes whose rows of coefficients change i can alter: receivers of its edges and, where degrees are
 counted, whoever takes from these. D_t(i), whose z can differ at hop t, are D_(t-1)(i), whoever takes from it, and R(i),
@@ -11,7 +11,7 @@ as far as some target can be reached in the hops that are left. What a change co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,21 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..arrays import BoolArray, FloatArray, IntArray
+from ..arrays import FloatArray, IntArray
 from ..graphs.data_fields import Features
 from ..graphs.pair import Pair
 from ..graphs.rows import entries_of
 from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
-from ..network.layers import Channel, ForwardPass, Layer, Network, project, run_network
-from ..network.update import rerun_network
+from ..network.layers import Channel, Layer, Network, project, run_network
 from ..storage.memory import cut_runs
-from .players import APPLIED, Players
-from .receptive_field import Conditions, ReceptiveField, cut_receptive_field, find_extent
+from .players import APPLIED, NOT_APPLIED, Players
+from .receptive_field import ConditionedGraph, Conditions, ReceptiveField, cut_receptive_field, find_extent
+from .root import RootPlace
+from .variants import Variants, knows
 
-STACK = 5e5  # edges of the copies that are run together; larger stacks leave the cache
+STACK = 5e5  # edges into what the changes that are toggled together reach, one change after the other
+TOGETHER = 256  # and the most such changes: what a place has of them stays in the cache
 WALKS = 5e6  # upper bound on the nodes that changes reach, for those whose reach is found together
 BEFORE, AFTER = 0, 1
+ALWAYS, NEVER = -1, -2  # in place of a condition
 
 
 class Into(NamedTuple):
@@ -58,7 +61,7 @@ class TogglingGraph:
     conditions: Conditions
     feature_player: IntArray  # [num_nodes], -1 where features do not change
     x: tuple[Features, Features]
-    passes: tuple[ForwardPass, ForwardPass]
+    z: tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]  # of each layer, before and after
     targets: IntArray  # [num_targets]: their nodes
     rows: IntArray  # [num_players]: rows of `changes()`
     num_hops: int
@@ -176,7 +179,7 @@ class Toggled:
 def can_toggle(network: Network) -> bool:
     """Whether changes can be toggled one by one: nodes are predicted, and rules look along the edges and no further."""
     rules = [rule for layer in network.layers for rule in layer.rules]
-    plain = network.rise is None and not network.takes_edges and find_extent(network) is not None
+    plain = network.rise is None and knows(network) and find_extent(network) is not None
     return plain and all(rule.heeds_unseen or not rule.reach for rule in rules)
 
 
@@ -188,14 +191,22 @@ def make_toggling_graph(network: Network, players: Players, pair: Pair, nodes: I
     x = _features(field)
     network, x = _project_first(network, x)
     indptr = np.searchsorted(field.receivers, np.arange(field.num_nodes + 1))
-    passes = []
+    found = []
     for side, applied in ((BEFORE, False), (AFTER, True)):
         hold = field.conditions.hold(np.full((1, field.num_players), applied))[:, 0]
         here = np.append(hold, True)[field.condition]
         edge_index = np.stack([field.senders, field.receivers])[:, here]
-        passes.append(
-            run_network(network, _snapshot(field, x[side], edge_index, field.weights[here], field.node_types))
+        values = field.weights[here]
+        snapshot = Snapshot(
+            x[side],
+            edge_index,
+            weights_of(values) if field.weighted else None,
+            np.arange(field.num_nodes),
+            np.ones(field.num_nodes, dtype=np.bool_),
+            edge_types=types_of(values),
+            node_types=field.node_types,
         )
+        found.append(run_network(network, snapshot).z)
     return TogglingGraph(
         network,
         indptr,
@@ -207,7 +218,7 @@ def make_toggling_graph(network: Network, players: Players, pair: Pair, nodes: I
         field.conditions,
         field.feature_player,
         x,
-        (passes[0], passes[1]),
+        (found[0], found[1]),
         field.rows_of(nodes),
         field.rows,
         extent.num_hops,
@@ -216,127 +227,109 @@ def make_toggling_graph(network: Network, players: Players, pair: Pair, nodes: I
 
 def toggle(graph: TogglingGraph, players: IntArray) -> Toggled:
     """What these changes do to every target that they reach; pairs by change, then by target's node."""
-    runs = cut_runs(graph.costs[0][players].astype(np.float64), STACK)
-    found = [
-        _toggle_some(graph, players[start:stop])
-        for start, stop in zip(runs[:-1].tolist(), runs[1:].tolist(), strict=True)
-    ]
-    nothing = np.zeros(0, dtype=np.int64)
-    empty = np.zeros((0, graph.network.num_classes))
-    return Toggled(
-        np.concatenate([nothing, *(some.players for some in found)]),
-        np.concatenate([nothing, *(some.targets for some in found)]),
-        np.concatenate([empty, *(some.left_out for some in found)]),
-        np.concatenate([empty, *(some.put_in for some in found)]),
-    )
+    cost = np.maximum(graph.costs[0][players].astype(np.float64), STACK / TOGETHER)
+    runs = cut_runs(cost, STACK)
+    nothing, empty = np.zeros(0, dtype=np.int64), np.zeros((0, graph.network.num_classes))
+    found = [Toggled(nothing, nothing, empty, empty)]
+    for start, stop in zip(runs[:-1].tolist(), runs[1:].tolist(), strict=True):
+        found.append(_toggle_some(graph, players[start:stop]))
+    return Toggled(*(np.concatenate([getattr(some, part.name) for some in found]) for part in fields(Toggled)))
 
 
 def _toggle_some(graph: TogglingGraph, players: IntArray) -> Toggled:
+    reached = graph.reach(players)
+    reached.sort_indices()
+    nodes = np.unique(reached.indices).astype(np.int64)
     place = np.full(graph.num_nodes, -1, dtype=np.int64)
     place[graph.targets] = np.arange(len(graph.targets))
-    copies = _Copies(graph, players)
-    logits = [copies.run(side) for side in (AFTER, BEFORE)]
-    wanted = np.flatnonzero(copies.inner & (place[copies.node] >= 0))
-    return Toggled(players[copies.copy[wanted]], place[copies.node[wanted]], logits[0][wanted], logits[1][wanted])
+    player, target = np.repeat(np.arange(len(players)), np.diff(reached.indptr)), place[reached.indices]
+    player, target = player[target >= 0], target[target >= 0]
+    roots = np.unique(graph.targets[target])
+    subsets, logits = np.eye(len(players), dtype=np.bool_), []
+    for side in (AFTER, BEFORE):
+        part = _cut_part(graph, players, nodes, side)
+        root = RootPlace("node", np.searchsorted(part.numbers, roots))
+        h, rows = Variants(graph.network, part, root, part.known).run_rows(subsets)
+        logits.append(h[rows.rows_of(np.searchsorted(part.numbers, graph.targets[target]), player)])
+    return Toggled(players[player], target, *logits)
 
 
-class _Copies:
-    """A copy for each of some changes: of the nodes that it reaches, with all edges into them, and of their senders."""
+@dataclass(frozen=True, eq=False)
+class ReachedPart(ConditionedGraph):
+    """What some changes reach, with all edges into it, and its senders: `before`, or `after`, with these toggled."""
 
-    def __init__(self, graph: TogglingGraph, players: IntArray) -> None:
-        self.graph, self.players = graph, players
-        reached = graph.reach(players)
-        reached.sort_indices()
-        copy = np.repeat(np.arange(len(players)), np.diff(reached.indptr))
-        self.edges = entries_of(graph.indptr, reached.indices)
-        degree = np.diff(graph.indptr)[reached.indices]
-        n = graph.num_nodes
-        mine = copy * n + reached.indices
-        self.owner = np.repeat(copy, degree)  # of each edge, its copy
-        sent = self.owner * n + graph.senders[self.edges]
-        self.keys = np.unique(np.concatenate([mine, sent]))
-        self.copy, self.node = np.divmod(self.keys, n)
-        self.rows = np.searchsorted(self.keys, mine)
-        self.inner = np.zeros(len(self.keys), dtype=np.bool_)
-        self.inner[self.rows] = True
-        self.outer = np.flatnonzero(~self.inner)
-        self.edge_index = np.stack([np.searchsorted(self.keys, sent), np.repeat(self.rows, degree)])
-        self.known: dict[int, sparse.csr_array] = {}
+    graph: TogglingGraph
+    side: int
+    numbers: IntArray  # [num_nodes]: in the graph, ascending
+    players: IntArray  # [num_players]
+    left_out: FloatArray | None  # [2, num_nodes]
 
-    def run(self, side: int) -> FloatArray:
-        """Logits of all copies with their change left out of `after`, or put into `before`. [num_rows, num_logits]."""
-        graph, start = self.graph, self.graph.passes[side]
-        self.known = {}
-        coefficients = tuple(tuple(self._rows_of(matrix) for matrix in layer) for layer in start.coefficients)
-        x = graph.x[side][self.node]
-        begun = ForwardPass(start.layers, x, coefficients, tuple(z[self.node] for z in start.z))
-        other = graph.feature_player[self.node] == self.players[self.copy]
-        changed = x
-        if other.any():
-            changed = _with_features(x, np.flatnonzero(other), graph.x[1 - side][self.node[other]])
-        unseen, loops = self._left_out(side)
-        types = None if graph.node_types is None else graph.node_types[self.node]
-        graphs = []
-        for features, hold in ((x, self._hold(side, toggled=False)), (changed, self._hold(side, toggled=True))):
-            edge_index = np.concatenate([self.edge_index[:, hold], loops[0]], axis=1)
-            values = np.concatenate([graph.values[self.edges[hold]], loops[1]])
-            graphs.append(replace(_snapshot(graph, features, edge_index, values, types), unseen=unseen))
-        return rerun_network(graph.network, graphs[0], graphs[1], begun).logits
+    @property
+    def num_players(self) -> int:
+        """The changes that are toggled."""
+        return len(self.players)
 
-    def _hold(self, side: int, *, toggled: bool) -> BoolArray:
-        """Which edges are there. [num_edges]."""
-        conditions, condition = self.graph.conditions, self.graph.condition[self.edges]
-        hold = np.ones(len(condition), dtype=np.bool_)
-        some = np.flatnonzero(condition >= 0)
-        applied = conditions.when[condition[some]] == APPLIED
-        if not toggled:
-            hold[some] = applied == (side == AFTER)
-            return hold
-        first, second = conditions.players[condition[some]].T
-        mine = self.players[self.owner[some]]
-        # Alone, or alone not, applied: what waits for it and nothing else is as on the other side, what waits for
-        # none but others as on this one; what waits for it and others is not there on either.
-        others = (first != mine) & (second != mine)
-        alone = (first == mine) & ((second < 0) | (second == mine))
-        hold[some] = np.where(applied == (side == AFTER), others, alone)
-        return hold
+    @property
+    def unseen(self) -> FloatArray | None:
+        """Edges into nodes that are only senders; their loops are listed."""
+        return self.left_out
 
-    def _left_out(self, side: int) -> tuple[FloatArray | None, tuple[IntArray, NDArray[Any]]]:
-        """Of nodes that are only senders: number and weight of the edges into them, and their loops."""
-        if not self.graph.counts_degrees or not len(self.outer):
-            return None, (np.zeros((2, 0), dtype=np.int64), np.zeros(0))
-        nodes, into = self.node[self.outer], self.graph.into[side]
-        unseen = np.zeros((2, len(self.keys)))
-        unseen[:, self.outer] = into.sums[:, nodes]
-        rows = np.repeat(self.outer, np.diff(into.loop_indptr)[nodes])
-        return unseen, (np.stack([rows, rows]), into.loop_values[entries_of(into.loop_indptr, nodes)])
+    def features(self, nodes: IntArray, *, applied: bool) -> Features:
+        """Toggled, those of the other side."""
+        return self.graph.x[self.side != applied][self.numbers[nodes]]
 
-    def _rows_of(self, matrix: sparse.csr_array) -> sparse.csr_array:
-        """The rows of a pass's coefficients that can change, in the numbers of the copies."""
-        if id(matrix) not in self.known:
-            nodes, size = self.node[self.rows], len(self.keys)
-            entries, degree = entries_of(matrix.indptr, nodes), np.diff(matrix.indptr)[nodes]
-            wanted = np.repeat(self.copy[self.rows], degree) * self.graph.num_nodes + matrix.indices[entries]
-            indptr = np.zeros(size + 1, dtype=np.int64)
-            indptr[self.rows + 1] = degree
-            place = np.searchsorted(self.keys, wanted).astype(np.int32)
-            self.known[id(matrix)] = sparse.csr_array(
-                (matrix.data[entries], place, np.cumsum(indptr)), shape=(size, size)
-            )
-        return self.known[id(matrix)]
+    def known(self, t: int, nodes: IntArray) -> FloatArray:
+        """What the pass of this side has of a layer."""
+        layers, z = self.graph.network.layers, self.graph.z[self.side][t][self.numbers[nodes]]
+        return z if t + 1 == len(layers) else layers[t].activate(z)
 
 
-def _snapshot(
-    of: ReceptiveField | TogglingGraph,
-    x: Features,
-    edge_index: IntArray,
-    values: NDArray[Any],
-    node_types: IntArray | None,
-) -> Snapshot:
-    size = x.shape[0]
-    weights, present = weights_of(values) if of.weighted else None, np.ones(size, dtype=np.bool_)
-    types = types_of(values)
-    return Snapshot(x, edge_index, weights, np.arange(size), present, edge_types=types, node_types=node_types)
+def _cut_part(graph: TogglingGraph, players: IntArray, nodes: IntArray, side: int) -> ReachedPart:
+    """The edges into these nodes and their senders; those that a change alone decides which is not toggled, decided."""
+    local = np.full(graph.num_players + 1, -1, dtype=np.int64)
+    local[players] = np.arange(len(players))
+    edges = entries_of(graph.indptr, nodes)
+    receivers = np.repeat(nodes, np.diff(graph.indptr)[nodes])
+    senders, condition = graph.senders[edges], graph.condition[edges]
+    numbers = np.unique(np.concatenate([nodes, senders]))
+    # Toggled, a change is applied on one side and not on the other; all others are as they are on this one.
+    owners, held = graph.conditions.players, (graph.conditions.when == APPLIED) == (side == AFTER)
+    some = np.unique(condition[condition >= 0])
+    mine = np.sort(local[owners[some]], axis=1)[:, ::-1]
+    possible = held[some] | ((mine >= 0).sum(axis=1) == (owners[some] >= 0).sum(axis=1))
+    free = possible & (mine[:, 0] >= 0)
+    number = np.full(len(owners) + 1, NEVER, dtype=np.int64)
+    number[some[possible]] = number[-1] = ALWAYS
+    number[some[free]] = np.arange(int(free.sum()))
+    conditions = Conditions(mine[free], np.where(held[some[free]], NOT_APPLIED, APPLIED), ())
+    there = number[condition] != NEVER
+    outer = np.setdiff1d(numbers, nodes, assume_unique=True)
+    into, loops, left_out = graph.into[side], np.zeros(0, dtype=np.int64), None
+    loop_values = graph.values[:0]
+    if graph.counts_degrees and len(outer):
+        left_out = np.zeros((2, len(numbers)))
+        left_out[:, np.searchsorted(numbers, outer)] = into.sums[:, outer]
+        loops = np.repeat(outer, np.diff(into.loop_indptr)[outer])
+        loop_values = into.loop_values[entries_of(into.loop_indptr, outer)]
+    ends = np.concatenate([receivers[there], loops])
+    order = np.argsort(ends, kind="stable")
+    player = local[graph.feature_player[numbers]]
+    return ReachedPart(
+        np.searchsorted(numbers, np.concatenate([senders[there], loops]))[order],
+        np.searchsorted(numbers, ends)[order],
+        np.concatenate([graph.values[edges[there]], loop_values])[order],
+        graph.weighted,
+        np.concatenate([number[condition[there]], np.full(len(loops), ALWAYS)])[order],
+        np.full(len(numbers), -1),
+        conditions,
+        player,
+        None if graph.node_types is None else graph.node_types[numbers],
+        graph,
+        side,
+        numbers,
+        players,
+        left_out,
+    )
 
 
 def _features(field: ReceptiveField) -> tuple[Features, Features]:
@@ -355,16 +348,6 @@ def _spread(part: Features, rows: IntArray, num_rows: int) -> Features:
         return x
     held = sparse.coo_array(part)
     return sparse.csr_array((held.data, (rows[held.row], held.col)), shape=(num_rows, part.shape[1]))
-
-
-def _with_features(x: Features, rows: IntArray, other: Features) -> Features:
-    if isinstance(x, np.ndarray):
-        changed = x.copy()
-        changed[rows] = other
-        return changed
-    order = np.arange(x.shape[0])
-    order[rows] = x.shape[0] + np.arange(len(rows))
-    return sparse.csr_array(sparse.vstack([x, sparse.csr_array(other)]))[order]
 
 
 def _project_first(network: Network, x: tuple[Features, Features]) -> tuple[Network, tuple[Features, Features]]:

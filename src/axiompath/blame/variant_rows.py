@@ -23,23 +23,21 @@ class IncomingEdges(NamedTuple):
     senders: IntArray
     weights: FloatArray
     condition: IntArray
+    number: IntArray  # of each edge in the field
 
     @property
     def largest_degree(self) -> int:
         """Edges into one node."""
         return int(np.diff(self.indptr).max(initial=0))
 
-    def list_edges(self, hold: BoolArray, wanted: VariantRows) -> tuple[IntArray, IntArray]:
-        """The edges into each variant of these places: row of the variant, and number of the edge."""
-        counts = np.diff(wanted.starts)[wanted.group]
-        place = np.repeat(np.arange(len(counts)), counts)
-        number = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
-        nodes, subsets = wanted.nodes[place], wanted.subsets[wanted.starts[wanted.group[place]] + number]
-        edges, degrees = entries_of(self.indptr, nodes), self.indptr[nodes + 1] - self.indptr[nodes]
+    def list_edges(self, hold: BoolArray, listed: ListedRows) -> tuple[IntArray, IntArray]:
+        """The edges into each of these variants: place of the variant in the list, and number of the edge."""
+        edges = entries_of(self.indptr, listed.node)
+        at = np.repeat(np.arange(len(listed.node)), self.indptr[listed.node + 1] - self.indptr[listed.node])
         conditional = self.condition[edges] >= 0
         there = ~conditional
-        there[conditional] = hold[self.condition[edges][conditional], np.repeat(subsets, degrees)[conditional]]
-        return np.repeat(wanted.base[place] + number, degrees)[there], edges[there]
+        there[conditional] = hold[self.condition[edges][conditional], listed.subset[at[conditional]]]
+        return at[there], edges[there]
 
 
 class Layout(NamedTuple):
@@ -52,6 +50,14 @@ class Layout(NamedTuple):
     constant: IntArray  # places that see nothing
     varying: IntArray  # the others
     num_seen: IntArray  # [num_groups]
+
+
+class ListedRows(NamedTuple):
+    """Variants of places, one by one."""
+
+    node: IntArray
+    subset: IntArray  # one of those that make this variant
+    row: IntArray
 
 
 class VariantRows(NamedTuple):
@@ -67,6 +73,15 @@ class VariantRows(NamedTuple):
         """Some of the places."""
         return self._replace(nodes=self.nodes[places], base=self.base[places], group=self.group[places])
 
+    def list_rows(self) -> ListedRows:
+        """All variants of all places, one place after the other."""
+        counts = np.diff(self.starts)[self.group]
+        place = np.repeat(np.arange(len(counts)), counts)
+        number = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return ListedRows(
+            self.nodes[place], self.subsets[self.starts[self.group[place]] + number], self.base[place] + number
+        )
+
 
 class Seen(NamedTuple):
     """Rows of the layer below."""
@@ -75,6 +90,11 @@ class Seen(NamedTuple):
     base: IntArray  # [num_places]
     group: IntArray  # [num_places]
     inverse: NDArray[np.int32]  # [num_groups, num_subsets]
+
+    def rows_of(self, nodes: IntArray, subsets: IntArray) -> IntArray:
+        """The row of each node that each subset makes."""
+        place = self.place[nodes]
+        return np.asarray(self.base[place] + self.inverse[self.group[place], subsets])
 
 
 class Scales(NamedTuple):

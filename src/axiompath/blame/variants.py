@@ -1,4 +1,4 @@
-"""Network + ReceptiveField -> logits under thousands of subsets: each place once for every distinct restriction.
+"""Network + ConditionedGraph -> logits under thousands of subsets: each place once for every distinct restriction.
 
 What a place computes depends on the changes in its sight alone: those of the edges into it, of its senders' values and,
 under degree normalisation, of the edges into its senders. Among thousands of subsets most places see few distinct
@@ -9,6 +9,7 @@ senders that the same subset makes, with coefficients that the rules would give 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from scipy import sparse
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.data_fields import Features
 from ..graphs.rows import entries_of
-from ..graphs.values import types_of, weights_of
+from ..graphs.values import types_of
 from ..native.threads import run_in_pieces
 from ..network.attention import AdditiveAttention, DotAttention, InverseDeviation, PairAttention, ReadColumns
 from ..network.coefficients import (
@@ -37,8 +38,9 @@ from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
 from ..network.relations import OfRelation
 from .factors import find_factors, find_scores
-from .receptive_field import ReceptiveField, to_bits
+from .receptive_field import ConditionedGraph, to_bits
 from .root import RootPlace
+from .stars import Stars, can_star, lay_stars
 from .variant_rows import (
     Attended,
     IncomingEdges,
@@ -60,6 +62,9 @@ KNOWN = (
     Identity, Sum, Mean, Degree, SymmetricNorm, TargetNorm, InverseDeviation, AdditiveAttention, PairAttention,
     DotAttention, Pooled, End,
 )  # fmt: skip
+
+
+Known = Callable[[int, IntArray], FloatArray]  # layer, nodes -> its outputs there
 
 
 class Inner(NamedTuple):
@@ -88,11 +93,14 @@ def unwrap(rule: Rule) -> Inner:
 
 
 def knows(network: Network) -> bool:
-    """Whether every rule of a network is one that is known here."""
+    """Whether every rule of a network can be evaluated here: as a product or an attention, or by its own matrix."""
     rules = [unwrap(rule).rule for layer in network.layers for rule in layer.rules]
-    return not network.takes_edges and all(
-        type(rule) in KNOWN and not (isinstance(rule, TargetNorm) and rule.flow != SOURCE_TO_TARGET) for rule in rules
-    )
+    return not (network.takes_edges or network.recorded) and all(_is_product(rule) or can_star(rule) for rule in rules)
+
+
+def _is_product(rule: Rule) -> bool:
+    """Whether the kernels know the rule."""
+    return type(rule) in KNOWN and not (isinstance(rule, TargetNorm) and rule.flow != SOURCE_TO_TARGET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +108,9 @@ class Variants:
     """A network on a field, ready for subsets."""
 
     network: Network
-    field: ReceptiveField
+    field: ConditionedGraph
     root: RootPlace
+    known: Known | None = None  # of places that see no change, where that is known already
 
     def run(self, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
@@ -110,7 +119,8 @@ class Variants:
 
         def run_some(first: int, last: int) -> None:
             for start in range(first * step, last * step, step):
-                found[start : start + step] = _Pass(self, subsets[start : start + step]).run()
+                h, rows = self.run_rows(subsets[start : start + step])
+                found[start : start + step] = h[rows.base[0] + rows.inverse[rows.group[0]]]
 
         number = -(-len(subsets) // step)
         if number > 1 and self.constants:  # what all share is there
@@ -119,11 +129,15 @@ class Variants:
             run_some(0, number)
         return found
 
+    def run_rows(self, subsets: BoolArray) -> tuple[FloatArray, Seen]:
+        """Rows of logits, and which of them each subset makes of each of the root's nodes."""
+        return _Pass(self, subsets).run()
+
     @cached_property
     def incoming(self) -> dict[tuple[str, int | None], IncomingEdges]:
         """The edges by the way that messages flow, and by relation."""
         field = self.field
-        types, weights = types_of(field.weights), weights_of(field.weights)
+        types, weights = types_of(field.weights), field.edge_weights
         found = {}
         for flow, relation in {unwrap(rule).sees for layer in self.network.layers for rule in layer.rules}:
             senders, receivers = field.senders, field.receivers
@@ -134,7 +148,8 @@ class Variants:
             if relation is not None and types is not None:
                 order = order[types[order] == relation]
             indptr = np.searchsorted(receivers[order], np.arange(field.num_nodes + 1))
-            found[flow, relation] = IncomingEdges(indptr, senders[order], weights[order], field.condition[order])
+            held = senders[order], weights[order], field.condition[order], order
+            found[flow, relation] = IncomingEdges(indptr, *held)
         return found
 
     @cached_property
@@ -142,7 +157,7 @@ class Variants:
         """The one place of a graph or pair, and the nodes that it takes from."""
         nodes = self.root.nodes
         condition = self.field.presence[nodes] if self.root.kind == "graph" else np.full(len(nodes), -1)
-        return IncomingEdges(np.array([0, len(nodes)]), nodes, np.ones(len(nodes)), condition)
+        return IncomingEdges(np.array([0, len(nodes)]), nodes, np.ones(len(nodes)), condition, np.arange(len(nodes)))
 
     @cached_property
     def of_edges(self) -> dict[tuple[str, int | None], Masks]:
@@ -221,7 +236,9 @@ class Variants:
     @cached_property
     def constants(self) -> dict[int, FloatArray]:
         """Outputs of each layer at the places that see no change; filled by the first pass, the same in all others."""
-        return {}
+        if self.known is None:
+            return {}
+        return {t: self.known(t, laid.nodes[laid.constant]) for t, laid in enumerate(self.layouts)}
 
     @cached_property
     def receivers(self) -> dict[tuple[str, int | None], tuple[IntArray, Layout]]:
@@ -256,7 +273,7 @@ class _Pass:
         self.hold = variants.field.conditions.hold(subsets)
         self.scales: dict[tuple[Rule, int | None], tuple[Scales, Scales, FloatArray]] = {}
 
-    def run(self) -> FloatArray:
+    def run(self) -> tuple[FloatArray, Seen]:
         of = self.of
         h, below = self._begin()
         for t, layer in enumerate(of.network.layers):
@@ -272,7 +289,7 @@ class _Pass:
             else:
                 z[constant] = held
             h, below = z, above
-        return np.asarray(np.asarray(h)[below.base[0] + below.inverse[below.group[0]]])
+        return np.asarray(h), below
 
     def _count(self, wanted: VariantRows, place: int) -> int:
         group = wanted.group[place]
@@ -303,11 +320,19 @@ class _Pass:
     ) -> FloatArray:
         z = np.empty((num_rows, layer.width))
         z[:] = 0.0 if layer.bias is None else layer.bias
+        stars: dict[tuple[str, int | None], Stars] = {}
         for number, channel in enumerate(layer.channels):
-            inner = unwrap(channel.coefficients)
+            inner, part = unwrap(channel.coefficients), z[:, channel.outputs]
             taken = self.of.projected[number] if t == 0 else project(h, channel)
-            shown = h[:, inner.columns] if inner.rule.reads_inputs else h
-            self._add(inner, shown, below, wanted, taken, z[:, channel.outputs])
+            if _is_product(inner.rule):
+                shown = h[:, inner.columns] if inner.rule.reads_inputs else h
+                self._add(inner, shown, below, wanted, taken, part)
+                continue
+            if inner.sees not in stars:
+                edges = self.of.incoming[inner.sees]
+                given = inner.rule.flow, self.hold, wanted, below, h
+                stars[inner.sees] = lay_stars(self.of.field, edges, *given)
+            stars[inner.sees].add(channel.coefficients, taken, part)
         return z
 
     def _add(
@@ -328,11 +353,12 @@ class _Pass:
         rule = inner.rule
         ones = self._constant(np.ones(1), num_nodes)
         nobody = np.zeros(0, dtype=np.int64)
-        nothing = IncomingEdges(np.zeros(num_nodes + 1, dtype=np.int64), nobody, np.zeros(0), nobody)
+        nothing = IncomingEdges(np.zeros(num_nodes + 1, dtype=np.int64), nobody, np.zeros(0), nobody, nobody)
         if isinstance(rule, (Identity, InverseDeviation)):
             return Products(nothing, ones, ones, np.ones(1), False)
         if isinstance(rule, End):
-            edges = IncomingEdges(np.array([0, 1]), self.of.root.nodes[[rule.number]], np.ones(1), np.full(1, -1))
+            one = self.of.readout
+            edges = one._replace(indptr=np.array([0, 1]), senders=one.senders[[rule.number]])
             return Products(edges, self._constant(np.ones(1), 1), ones, np.zeros(0), False)
         if isinstance(rule, Pooled):
             return Products(self.of.readout, self._pooled(rule), ones, np.zeros(0), False)
@@ -375,11 +401,18 @@ class _Pass:
         base[varying] = num_nodes + first_rows(views, laid.group[varying])
         kept = np.flatnonzero(laid.group[receivers] == 0)
         wanted = VariantRows(varying, base[varying], laid.group[varying], views.starts, views.first)
-        row, edge = edges.list_edges(self.hold, wanted)
-        row, edge = np.concatenate([receivers[kept], row]), np.concatenate([kept, edge])
+        listed = wanted.list_rows()
+        at, edge = edges.list_edges(self.hold, listed)
+        row, edge = np.concatenate([receivers[kept], listed.row[at]]), np.concatenate([kept, edge])
         num_rows = num_nodes + int(np.diff(views.starts)[laid.group[varying]].sum())
         is_loop = edges.senders[edge] == receivers[edge]
-        left, right, diagonal = find_factors(rule, row, edges.weights[edge], is_loop, num_rows)
+        beyond = None
+        if (
+            self.of.field.unseen is not None
+        ):  # nodes some of whose edges are not listed see no change: their rows are first
+            beyond = np.zeros(num_rows)
+            beyond[:num_nodes] = self.of.field.unseen[int(rule.weighted and self.of.field.weighted)]
+        left, right, diagonal = find_factors(rule, row, edges.weights[edge], is_loop, num_rows, beyond)
         sending = Scales(base, laid.group, views.inverse, right)
         if len(right) == 1:  # the same for all senders, so that nothing of it varies
             sending = self._constant(right, num_nodes)
