@@ -38,9 +38,8 @@ CLOSE_AGREEMENT = 1e-6  # the same between the network and the user's model in f
 DOUBLE_AGREEMENT = 1e-9  # the same where the user's model is of float64 itself
 SMALL = 2 * 10**5  # numbers of features: on graphs of up to so many the model is always run whole
 RUN_DIRECTLY = (
-    "The model itself was run for every evaluation, because it uses the number of nodes or edges, because its messages "
-    "are made on edges or weighed by the whole graph, or because what was read from it gives other logits on graphs that "
-    "have only some of the changes."
+    "The model itself was run for every evaluation, because it uses the number of nodes or edges, or because what was "
+    "read from it gives other logits on graphs that have only some of the changes."
 )
 RECORDED = (
     "The model itself was run for every evaluation, because what was read from it are the values that it computed on "
@@ -66,7 +65,7 @@ class TargetEvaluator:
         """The same where whole groups of the field's changes are applied: the group of each, [field.num_players]."""
         variants = getattr(self.run, "__self__", None)
         if isinstance(variants, Variants):
-            return replace(variants, field=variants.field.grouped(groups, num_groups)).run
+            return replace(variants, field=self.field.grouped(groups, num_groups)).run
         return lambda subsets: self.run(subsets[:, groups])
 
 
@@ -273,7 +272,7 @@ class ModelEvaluator:
         if self.network is None and ends is not None:
             self._check_steady(root.target, run or own, field.num_players, ends)
         note = ""
-        if self.network is not None and not by_network:
+        if self.network is not None and not by_network and (self.network.recorded or knows(self.network)):
             note = RECORDED if self.network.recorded else RUN_DIRECTLY
         return TargetEvaluator(field, place(field), run or own, own, by_network, self.own.double, note)
 
