@@ -51,9 +51,12 @@ after = evolve(before, added=before.num_edges // 40, removed=before.num_edges //
 
 # Which predictions changed, and which changes of the graph did it?
 changed = axiompath.Explainer(model, before, after)
-target = int(changed.moved().target[0])
+moved = changed.moved()  # largest change first
+flipped = moved[moved.class_before != moved.class_after]
+target = int((flipped if len(flipped) else moved).target.iloc[0])
 print(changed.blame(target).summary())
-print(changed.undo(target).summary())
+if len(flipped):
+    print(changed.undo(target).summary())
 
 # The same question through PyG's Explainer, for code that uses it already.
 explainer = Explainer(

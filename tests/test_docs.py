@@ -190,3 +190,12 @@ def test_every_notebook_runs(path, tmp_path, monkeypatch):
     space = {"__name__": "__main__"}
     for source in code[1:]:
         exec(compile(source, path.name, "exec"), space)
+
+
+@pytest.mark.system
+def test_the_example_runs(tmp_path):
+    command = [sys.executable, str(ROOT / "examples" / "explain_evolving_graph.py"), "--karate"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Generated explanations in ['edge_mask']" in done.stdout
+    assert (tmp_path / "subgraph.png").is_file()
