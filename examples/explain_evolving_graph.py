@@ -61,7 +61,7 @@ if len(flipped):
 # The same question through PyG's Explainer, for code that uses it already.
 explainer = Explainer(
     model=model,
-    algorithm=axiompath.PyGAlgorithm(before, budget=10),
+    algorithm=axiompath.pyg.PyGAlgorithm(before, budget=10),
     explanation_type="model",
     edge_mask_type="object",
     model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},

@@ -27,7 +27,7 @@ from torch_geometric.nn import (
 import axiompath
 from axiompath.errors import InputError, WrongKind
 from axiompath.explain.targets import find_rows
-from axiompath.report.html import build_report
+from axiompath.report import build_report
 from support.tasks import BEFORE, RNG, Columns, Linked, Pooled, evolve, logits_of, random_graph
 
 torch.manual_seed(0)
@@ -177,7 +177,7 @@ def test_batches_that_do_not_match_are_refused_by_what_is_amiss():
     ):
         with pytest.raises(InputError, match=words):
             axiompath.Explainer(model, *pair)
-    with pytest.raises(axiompath.UnreadableModel, match="in an order of their size"):
+    with pytest.raises(axiompath.readers.UnreadableModel, match="in an order of their size"):
         axiompath.Explainer(Pooled(MedianAggregation()).double().eval(), BEFORE, AFTER)
 
 
@@ -384,7 +384,7 @@ def test_pyg_asks_for_edges_and_graphs(level):
     if level == "graph":
         model, extra = Pooled(global_mean_pool).double().eval(), {"batch": torch.zeros(9, dtype=torch.long)}
     explainer = PyGExplainer(
-        model, algorithm=axiompath.PyGAlgorithm(BEFORE, budget=4), explanation_type="model", edge_mask_type="object",
+        model, axiompath.pyg.PyGAlgorithm(BEFORE, budget=4), explanation_type="model", edge_mask_type="object",
         model_config={"mode": mode, "task_level": level, "return_type": "raw"},
     )  # fmt: skip
     found = explainer(AFTER.x, AFTER.edge_index, index=0, **extra)
@@ -415,7 +415,7 @@ def test_pyg_says_what_raw_columns_mean(mode, columns, flat, kind):
             return out.view(-1) if flat else out
 
     explainer = PyGExplainer(
-        Raw().double().eval(), algorithm=axiompath.PyGAlgorithm(BEFORE, budget=3), explanation_type="model",
+        Raw().double().eval(), algorithm=axiompath.pyg.PyGAlgorithm(BEFORE, budget=3), explanation_type="model",
         edge_mask_type="object", model_config={"mode": mode, "task_level": "node", "return_type": "raw"},
     )  # fmt: skip
     found = explainer(AFTER.x, AFTER.edge_index, index=1)

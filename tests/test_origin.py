@@ -15,7 +15,9 @@ from torch_geometric.nn import GCN, GATConv
 import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
+from axiompath.graphs.stored import map_snapshot
 from axiompath.network.digests import digest_graph, digest_graphs, digest_network
+from axiompath.selection import select
 from axiompath.storage.codec import decode, to_plain
 from axiompath.storage.origin import Origin, digest_of
 
@@ -75,14 +77,14 @@ def test_selections_say_what_they_are_of():
     rng = np.random.default_rng(0)
     contributions, before = rng.normal(size=(20, 3)), rng.normal(size=3)
     after = before + contributions.sum(axis=0)
-    chosen = axiompath.select(contributions, before, after, 4)
+    chosen = select(contributions, before, after, 4)
     assert chosen.method == "exact"
     assert chosen.origin.release == axiompath.__version__
     assert chosen.origin.digests == {
         "contributions": digest_of(contributions), "logits_before": digest_of(before), "logits_after": digest_of(after)
     }  # fmt: skip
     contributions[3, 1] += 1e-12
-    assert axiompath.select(contributions, before, after, 4).origin != chosen.origin
+    assert select(contributions, before, after, 4).origin != chosen.origin
 
 
 def graph(x, edges, weights=None, n_id=None):
@@ -173,7 +175,7 @@ def test_stored_graphs_have_digests_of_their_files(tmp_path):
     ]
     explainer = axiompath.Explainer(GCN(3, 4, 2, 2).eval(), *graphs)
     found = explainer.explain(int(explainer.moved().target[0]), 2).origin.digests
-    again = [digest_graph(axiompath.open_graph(tmp_path / name).snapshot) for name in ("before", "after")]
+    again = [digest_graph(map_snapshot(axiompath.open_graph(tmp_path / name))) for name in ("before", "after")]
     assert [found["before"], found["after"]] == again
     assert again[0] != again[1]
 

@@ -22,7 +22,7 @@ def karate():
 
 def pyg_explainer(model, before, **settings):
     chosen = {"explanation_type": "model", "edge_mask_type": "object", "model_config": CONFIG} | settings
-    return PyGExplainer(model, algorithm=axiompath.PyGAlgorithm(before, budget=10, method="exact"), **chosen)
+    return PyGExplainer(model, algorithm=axiompath.pyg.PyGAlgorithm(before, budget=10, method="exact"), **chosen)
 
 
 def test_an_explanation_passes_pygs_own_checks_and_tools(karate, tmp_path):

@@ -9,6 +9,7 @@ import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.errors import InputError, Notice
 from axiompath.explainer import Explainer
+from axiompath.selection import select
 
 NAMES = [f"member {i} <b>" for i in range(34)]
 
@@ -35,7 +36,7 @@ def test_every_answer_has_a_line_and_a_view(explainer, scan):
         "Undo: ": explainer.undo(target),
         "Enough: ": explainer.enough(target),
         "Scan in ": scan,
-        "Selection: 2 of 3 paths": axiompath.select(np.eye(3), np.zeros(3), np.ones(3), 2),
+        "Selection: 2 of 3 paths": select(np.eye(3), np.zeros(3), np.ones(3), 2),
         "": explainer.happened(target),
     }
     model, before, after = explainer.session.models[-1], *explainer.session.paths.region.graphs

@@ -28,40 +28,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .blame.blame import Blame as Blame
     from .blame.enough import Enough as Enough
+    from .blame.happened import Happened as Happened
     from .blame.undo import Undo as Undo
     from .errors import InputError as InputError
     from .explain.explanation import Explanation as Explanation
+    from .explain.neighbourhood import Neighbourhood as Neighbourhood
     from .explain.timeline import Timeline as Timeline
     from .explainer import Explainer as Explainer
+    from .files import GraphFile as GraphFile
     from .files import convert_graph as convert_graph
     from .files import load_model as load_model
-    from .files import match_graphs as match_graphs
     from .files import read_graph as read_graph
     from .files import save_graph as save_graph
     from .files import save_model as save_model
-    from .files.snapshots import read_snapshots as read_snapshots
     from .files.snapshots import save_snapshots as save_snapshots
     from .files.snapshots import snapshots as snapshots
     from .graphs.sequence import Snapshots as Snapshots
     from .graphs.stored import StoredGraph as StoredGraph
     from .graphs.stored import open_graph as open_graph
     from .paths.attribution import Attribution as Attribution
-    from .pyg import PyGAlgorithm as PyGAlgorithm
-    from .readers import UnreadableModel as UnreadableModel
     from .readers import check as check
     from .readers import register_reader as register_reader
     from .readers.unrolled import unroll as unroll
+    from .readers.verdict import ModelCheck as ModelCheck
     from .report import build_report as build_report
-    from .report import build_scan_report as build_scan_report
-    from .report import build_story_report as build_story_report
     from .report import save_report as save_report
-    from .report import save_scan_report as save_scan_report
-    from .report import save_story_report as save_story_report
+    from .scan.flips import StepSummary as StepSummary
+    from .scan.parts import Failure as Failure
     from .scan.scan import Scan as Scan
     from .scan.scan import read_scan as read_scan
     from .scan.scan import read_scans as read_scans
-    from .selection import Selection as Selection
-    from .selection import select as select
+    from .scan.tally import Tally as Tally
     from .sequences.scans import scan_sequence as scan_sequence
     from .sequences.stories import Stories as Stories
     from .sequences.stories import tell_stories as tell_stories
@@ -69,36 +66,53 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .sequences.watch import watch_events as watch_events
     from .sequences.watch_folder import Watch as Watch
     from .sequences.watch_folder import read_watch as read_watch
-    from .storage.origin import Origin as Origin
 
 # Where each public name lives, as above; a test holds the two equal.
 _HOMES = {
     "blame.blame": "Blame",
     "blame.enough": "Enough",
+    "blame.happened": "Happened",
     "blame.undo": "Undo",
     "errors": "InputError",
     "explain.explanation": "Explanation",
+    "explain.neighbourhood": "Neighbourhood",
     "explain.timeline": "Timeline",
     "explainer": "Explainer",
-    "files": "convert_graph load_model match_graphs read_graph save_graph save_model",
-    "files.snapshots": "read_snapshots save_snapshots snapshots",
+    "files": "GraphFile convert_graph load_model read_graph save_graph save_model",
+    "files.snapshots": "save_snapshots snapshots",
     "graphs.sequence": "Snapshots",
     "graphs.stored": "StoredGraph open_graph",
-    "storage.origin": "Origin",
     "paths.attribution": "Attribution",
-    "pyg": "PyGAlgorithm",
-    "readers": "UnreadableModel check register_reader",
+    "readers": "check register_reader",
     "readers.unrolled": "unroll",
-    "report": "build_report build_scan_report build_story_report save_report save_scan_report save_story_report",
+    "readers.verdict": "ModelCheck",
+    "report": "build_report save_report",
+    "scan.flips": "StepSummary",
+    "scan.parts": "Failure",
     "scan.scan": "Scan read_scan read_scans",
-    "selection": "Selection select",
+    "scan.tally": "Tally",
     "sequences.scans": "scan_sequence",
     "sequences.stories": "Stories tell_stories",
     "sequences.story": "Story",
     "sequences.watch": "watch_events",
     "sequences.watch_folder": "Watch read_watch",
 }
-_FORMER = {"EdgeExplanation": "Explanation"}  # names of the release before -> what serves now
+# Names of the release before -> what serves now, or where else they are.
+_FORMER = {
+    "EdgeExplanation": "Explanation",
+    "PyGAlgorithm": "pyg.PyGAlgorithm",
+    "UnreadableModel": "readers.UnreadableModel",
+    "Origin": "storage.origin.Origin",
+    "Selection": "selection.Selection",
+    "build_scan_report": "build_report",
+    "build_story_report": "build_report",
+    "match_graphs": "files.match_graphs",
+    "read_snapshots": "files.snapshots.read_snapshots",
+    "save_scan_report": "save_report",
+    "save_story_report": "save_report",
+    "select": "selection.select",
+}
+_PARTS = {"datasets", "errors", "files", "metrics", "pyg", "readers", "selection"}  # that people name: axiompath.pyg
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __version__: str  # found when it is asked for, as every other name
@@ -124,13 +138,19 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module(".storage.origin", __name__).RELEASE
     if name in _FORMER:
-        told = f"axiompath.{name} is now axiompath.{_FORMER[name]}; the old name goes with the next release."
-        warnings.warn(told, DeprecationWarning, stacklevel=2)
-        name = _FORMER[name]
-    if name not in _HOME_OF:
+        now = _FORMER[name]
+        warnings.warn(
+            f"axiompath.{name} is now axiompath.{now}; the old name goes with the next release.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        module, _, last = now.rpartition(".")
+        return getattr(import_module(f".{module}", __name__), last) if module else __getattr__(now)
+    if name not in _HOME_OF and name not in _PARTS:
         raise AttributeError(f"module 'axiompath' has no attribute {name!r}")
     with _left_as_it_was():
-        value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+        home = import_module(f".{_HOME_OF.get(name, name)}", __name__)
+        value = home if name in _PARTS else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -35,7 +35,7 @@ from .explain.units import explain_units
 from .files.named import take_names
 from .graphs.data_fields import node_numbers
 from .graphs.dated import REPEAT, Windows, read_windows
-from .graphs.names import Asked, NameIndex, Names, index_names, read_names
+from .graphs.names import Asked, Names, index_names, read_names
 from .graphs.places import LINKS, UNIT_OF, Target, as_target
 from .notebook import bar_console, show
 from .outputs import AUTO
@@ -150,11 +150,6 @@ class Explainer:
     def node_names(self) -> Mapping[int, str]:
         """The user's names of nodes, by number."""
         return self.session.node_names
-
-    @property
-    def index(self) -> NameIndex:
-        """Which node a name means."""
-        return self.session.index
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -356,7 +351,7 @@ class Explainer:
                 f"Expected one target (got {len(target)} in a {type(target).__name__}); for several, use "
                 "explain_many(targets), or ask for one after the other."
             )
-        target = self.index.target(target)
+        target = self.session.index.target(target)
         if target is not None:  # numpy's numbers are taken, and recorded as plain ones
             numbers = np.asarray(target)
             plain: Any = as_target(numbers) if numbers.dtype.kind in "iu" and numbers.shape in ((), (2,)) else target
@@ -374,7 +369,7 @@ class Explainer:
 
     def attribute_many(self, targets: Iterable[Asked]) -> Iterator[Attribution]:
         """The same for many nodes, in order, walked in batches that fit into the memory budget."""
-        engine, rows = self.session.locate(map(self.index.target, targets))
+        engine, rows = self.session.locate(map(self.session.index.target, targets))
         return engine.attribute(rows, self.memory)
 
     def explain(
@@ -424,7 +419,7 @@ class Explainer:
     ) -> Iterator[Explanation]:
         """The `budget` best paths of each of many nodes, in order and lazily, with a progress bar."""
         question = Question(budget, method, objective, at_most, depth=depth)
-        engine, rows = self.session.locate(map(self.index.target, targets))
+        engine, rows = self.session.locate(map(self.session.index.target, targets))
         explanations = engine.explain(rows, question, self.memory)
         if not progress:
             return explanations
@@ -446,7 +441,7 @@ class Explainer:
         of its own inputs. `feature_names` name the columns, by node type where nodes have types.
         """
         engine, (row,) = self.session.locate([self._only(target)])
-        return list_features(engine, int(row), self.index.paths(paths), feature_names)
+        return list_features(engine, int(row), self.session.index.paths(paths), feature_names)
 
     def scan(
         self,
@@ -495,7 +490,7 @@ class Explainer:
     ) -> list[Explanation]:
         """One Explanation a budget, each solved from where the one before it ended."""
         questions = [Question(budget, method, objective, at_most, depth=depth) for budget in budgets]
-        engine, (row,) = self.session.locate([self.index.target(target)])
+        engine, (row,) = self.session.locate([self.session.index.target(target)])
         return engine.frontier(int(row), questions, self.memory)
 
     def neighbourhood(self, target: Asked | Explanation | None = None) -> Neighbourhood:
@@ -512,13 +507,13 @@ class Explainer:
         Where the model is another one, `under` says which answers: that of `after`, or of `before`.
         """
         engine, (row,) = self.session.locate([self._only(target)])
-        return engine.replay(int(row), self.index.paths(paths), add=add, under=under)
+        return engine.replay(int(row), self.session.index.paths(paths), add=add, under=under)
 
     def replay_edges(self, target: Asked, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
         engine, (row,) = self.session.locate([self._only(target)])
-        return engine.replay_edges(int(row), self.index.paths(paths), add=add, under=under)
+        return engine.replay_edges(int(row), self.session.index.paths(paths), add=add, under=under)
 
 
 def _with_numbers(links: Any, node_names: Names | None, graphs: tuple[Any, Any]) -> Any:

@@ -242,7 +242,7 @@ def test_labels_and_values(output):
 def test_a_model_that_no_reader_understands_is_blamed_without_paths():
     before, after = evolve(2, 4)
     model = make("unreadable")
-    with pytest.raises(axiompath.UnreadableModel, match="chooses rows by features"):  # a median
+    with pytest.raises(axiompath.readers.UnreadableModel, match="chooses rows by features"):  # a median
         axiompath.Explainer(model, before, after)
     state = {key: value.clone() for key, value in model.state_dict().items()}
     explainer = axiompath.Explainer(model, before, after, paths=False)

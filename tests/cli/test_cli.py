@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from torch_geometric.nn import SAGEConv
 
-from axiompath import Explainer, Explanation, UnreadableModel, read_scan, save_model
+from axiompath import Explainer, Explanation, read_scan, save_model
 from axiompath.cli import app as cli
 from axiompath.cli.demo import check_room
 from axiompath.cli.output import name_options
 from axiompath.errors import InputError, MissingFile, TooLarge
+from axiompath.readers import UnreadableModel
 from support.processes import run
 
 ESCAPE = "\x1b"

@@ -359,7 +359,7 @@ def test_stories_take_a_model_for_each_snapshot(tmp_path):
     with torch.no_grad():
         np.testing.assert_allclose(told[0].logits[1], models[1](after.x, after.edge_index)[place].numpy(), atol=1e-9)
     assert {"model 0", "model 3", "snapshot 3"} <= set(told[0].origin.digests)
-    page = axiompath.report.build_story_report(told)
+    page = axiompath.report.build_report(told)
     assert re.search(r'"kinds":\s*\[[^\]]*"model"', page)
     with pytest.raises(InputError, match="Expected a model for each of the 4 snapshots"):
         axiompath.tell_stories(models[:2], snapshots)

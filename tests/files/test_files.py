@@ -17,9 +17,9 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN, SAGEConv
 
 import axiompath
-from axiompath import InputError, load_model, match_graphs, read_graph, save_graph, save_model
+from axiompath import InputError, load_model, read_graph, save_graph, save_model
 from axiompath.errors import Notice
-from axiompath.files import read_model
+from axiompath.files import match_graphs, read_model
 from axiompath.files.npz import read_arrays, unpack_arrays
 from axiompath.files.sum_gnn import SumGNN
 

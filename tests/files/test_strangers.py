@@ -656,8 +656,8 @@ def test_no_web_page_is_written_over_a_picture(case):
     for write in (
         lambda: explanation.save_html(picture),
         lambda: axiompath.save_report(picture, None),
-        lambda: report.save_story_report(picture, None),
-        lambda: report.save_scan_report(picture, None),
+        lambda: report.save_report(picture, None),
+        lambda: report.save_report(picture, None),
     ):
         with pytest.raises(InputError, match=r"Expected a name that ends in \.html \(got .*page\.png\)"):
             write()

@@ -41,7 +41,7 @@ def test_scans():
 def test_graphs_models_and_watches():
     stored = axiompath.read_graph(FOLDER / "stored").data
     assert (stored.num_nodes, stored.num_edges, stored.class_names) == (12, 24, ("no", "maybe", "yes"))
-    made = axiompath.read_snapshots(FOLDER / "snapshots")
+    made = axiompath.snapshots(FOLDER / "snapshots")
     assert (made.names, made.bounds, made.waiting) == (("8", "16", "24"), ((0, 8), (8, 16), (16, 24)), 0)
     assert sum(part.numel() for part in axiompath.load_model(FOLDER / "model").parameters()) == 31
     watch = axiompath.read_watch(FOLDER / "watch")

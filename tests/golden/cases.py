@@ -660,7 +660,7 @@ def sequence_of_events(folder):
     for data in found.graphs:
         data.x = torch.tensor([features[name] for name in data.node_names], dtype=torch.float64)
     axiompath.save_snapshots(found, folder / "snapshots")
-    return Sequence(settled(pyg.GCN(WIDTH, 6, 2, CLASSES), 59), axiompath.read_snapshots(folder / "snapshots"))
+    return Sequence(settled(pyg.GCN(WIDTH, 6, 2, CLASSES), 59), axiompath.snapshots(folder / "snapshots"))
 
 
 # ---- models that are run as they are --------------------------------------------------------------------------------

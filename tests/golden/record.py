@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from cases import CASES, Case, Sequence
 
 import axiompath
+from axiompath.selection import select
 
 METHODS = ("exact", "convex", "linear", "topk", "deeplift", "gnnlrp", "grad")
 OBJECTIVES = ("sufficiency", "necessity")
@@ -143,7 +144,7 @@ class Notes:
         """The answer, written down; that it is refused is an answer, whatever the words."""
         try:
             answer = question()
-        except (axiompath.InputError, axiompath.UnreadableModel):
+        except (axiompath.InputError, axiompath.readers.UnreadableModel):
             self.add(f"{key}/refused", "refused")
             return None
         except Exception as error:
@@ -293,7 +294,7 @@ def ask_paths(notes: Notes, explainer: Any, targets: list[Any], asked: list[dict
         meaning = {"output": found.output.kind, "scales": found.output.scales}
         notes.ask(
             f"select:{place}",
-            lambda given=given, meaning=meaning: axiompath.select(*given, **meaning),
+            lambda given=given, meaning=meaning: select(*given, **meaning),
             lambda k, s, f=found: notes.table(f"{k}/chosen", f.paths[s.chosen], weights=s.weights[: len(s.chosen)]),
         )
     if not targets:

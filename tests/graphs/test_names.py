@@ -177,7 +177,7 @@ def test_ids_on_one_side_alone_are_refused(model, bare):
 def test_pyg_gives_no_ids_so_before_must_have_none(model):
     settings = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
     explainer = PyGExplainer(
-        model, axiompath.PyGAlgorithm(graph(IDS, OLD)), explanation_type="model", edge_mask_type="object",
+        model, axiompath.pyg.PyGAlgorithm(graph(IDS, OLD)), explanation_type="model", edge_mask_type="object",
         model_config=settings,
     )  # fmt: skip
     after = graph(IDS, NEW)
@@ -346,7 +346,7 @@ def explainers(model, tmp_path, kind):
 @pytest.mark.parametrize("kind", ["given", "unread", "stored", "files", "fields"])
 def test_every_question_takes_a_name(model, tmp_path, kind):
     explainer = explainers(model, tmp_path, kind)
-    number = explainer.index.number("Ben")
+    number = explainer.session.index.number("Ben")
     assert explainer.blame("Ben").to_frame().equals(explainer.blame(number).to_frame())
     assert explainer.blame("Ben").target == number
     assert np.array_equal(explainer.what_if("Ben", undo=[0]), explainer.what_if(number, undo=[0]))

@@ -18,9 +18,10 @@ from torch_geometric.data import Data, TemporalData
 from torch_geometric.datasets import KarateClub
 
 import axiompath
-from axiompath import InputError, Snapshots, read_snapshots, save_graph, save_snapshots, snapshots
+from axiompath import InputError, Snapshots, save_graph, save_snapshots, snapshots
 from axiompath.cli.inputs import spell_out
 from axiompath.errors import MissingFile, Notice, TooLarge
+from axiompath.files.snapshots import read_snapshots
 from axiompath.graphs.clock import is_same_period, show_period, show_time
 from axiompath.graphs.windows import RULES
 from axiompath.storage import safe

@@ -20,11 +20,13 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN, SAGEConv
 
 import axiompath
-from axiompath import InputError, convert_graph, match_graphs, open_graph, read_graph, save_graph
+from axiompath import InputError, convert_graph, open_graph, read_graph, save_graph
 from axiompath.cli import app as cli
+from axiompath.files import match_graphs
 from axiompath.files import order as sorting
 from axiompath.graphs.pair import match_stored
 from axiompath.graphs.sample import MAX_EDGES, sample_pair
+from axiompath.graphs.stored import map_snapshot
 from axiompath.readers import reader as reading
 from axiompath.readers import trial as running
 from support.effort import examples
@@ -137,7 +139,7 @@ def test_whole_graphs_are_converted(tmp_path, kind, features):
     assert graph.names.to_pylist() == [str(i + 5) for i in range(30)]
     if features == "sparse":
         assert sparse.issparse(graph.x)
-    back = graph.snapshot.take_features(np.arange(30)[::-1])
+    back = map_snapshot(graph).take_features(np.arange(30)[::-1])
     np.testing.assert_array_equal(back.toarray() if features == "sparse" else back, x[::-1])
 
 
@@ -304,7 +306,7 @@ def test_sparse_features_that_lie_are_refused_where_they_are_used(tmp_path):
     for columns in (np.full(30, 30), np.full(30, -1), np.full(30, 2**62)):
         damage(tmp_path / "stored", "x_indices", columns)
         graph = open_graph(tmp_path / "stored")
-        refused("Expected 30 columns of features in .*x_data.npy", graph.snapshot.take_features, np.arange(30))
+        refused("Expected 30 columns of features in .*x_data.npy", map_snapshot(graph).take_features, np.arange(30))
 
 
 def test_graphs_that_do_not_fit_together_are_refused(tables, tmp_path):
@@ -412,7 +414,7 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
         def forward(self, x, edge_index, **settings):
             return super().forward(x, edge_index, **settings) * (1 + 1e-3 * edge_index.shape[1])
 
-    with pytest.raises(axiompath.UnreadableModel):
+    with pytest.raises(axiompath.readers.UnreadableModel):
         axiompath.Explainer(Wrong(3, 2).double(), *graphs)
 
 

@@ -10,6 +10,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import HeteroData
 
 import axiompath
+from axiompath.files import match_graphs
 from support.typed import RELATIONS, WIDTHS, assert_exact, randomise, relaxed, typed_pairs
 
 TOLD = dict(zip(RELATIONS, (2, 1, 3), strict=True))  # columns of the features of each relation's edges
@@ -192,7 +193,7 @@ def test_features_of_edges_that_do_not_fit_are_refused_by_their_relation(how, as
 def test_a_width_that_the_model_was_not_trained_on_is_said_to_be_one(asked):
     model, before, after = asked
     words = r"could not be run.*select the columns of features.*4 in `edge_attr of author – writes – paper`"
-    with pytest.raises(axiompath.UnreadableModel, match=words) as refusal:
+    with pytest.raises(axiompath.readers.UnreadableModel, match=words) as refusal:
         axiompath.Explainer(model, spoiled(before, "wide"), spoiled(after, "wide"))
     assert "paths=False" not in str(refusal.value)  # it would not run so either
 
@@ -215,7 +216,7 @@ def test_tables_of_edges_have_columns_of_features(tmp_path, asked):
             header = ",".join(["source", "target", *(f"edge_attr_{i}" for i in range(TOLD[of]))])
             (folder / f"edges.{'.'.join(of)}.csv").write_text("\n".join([header, *lines]))
         graphs.append(axiompath.read_graph(folder))
-    read = [graph.data for graph in axiompath.match_graphs(*graphs)]
+    read = [graph.data for graph in match_graphs(*graphs)]
     found, expected = (axiompath.Explainer(model, *both) for both in (read, (before, after)))
     kinds = [sorted(one.changes().kind) for one in (found, expected)]
     assert kinds[0] == kinds[1]

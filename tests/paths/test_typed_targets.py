@@ -192,7 +192,9 @@ def test_pairs_that_do_not_fit_the_types_are_refused():
     bare = evolved()
     for data in bare:
         del data[WRITES].edge_label_index
-    with pytest.raises(axiompath.UnreadableModel, match=r"asks for `edge_label_index`.*may be given as `links`"):
+    with pytest.raises(
+        axiompath.readers.UnreadableModel, match=r"asks for `edge_label_index`.*may be given as `links`"
+    ):
         axiompath.Explainer(model, *bare)
 
 

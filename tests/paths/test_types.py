@@ -13,6 +13,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data, HeteroData
 
 import axiompath
+from axiompath.files import match_graphs
 from axiompath.graphs.stack import find_schema, stack, unstack
 from support.effort import examples
 from support.references import LiteralAttribution
@@ -256,7 +257,7 @@ def test_relations_that_the_model_does_not_know_and_targets_of_other_types_are_r
         data["paper", "likes", "paper"].edge_index = torch.tensor([[0], [1]])
     transformer = randomise(Attending(pyg.HGTConv))
     with pytest.raises(
-        axiompath.UnreadableModel, match=r"could not be run.*likes.*leave out what the model was not made"
+        axiompath.readers.UnreadableModel, match=r"could not be run.*likes.*leave out what the model was not made"
     ):
         axiompath.Explainer(transformer, *strange)
     before, after = typed(), typed()
@@ -282,7 +283,7 @@ def test_a_folder_of_tables_and_a_saved_hetero_data_are_graphs(tmp_path):
     edges = {RELATIONS[0]: [("Ada", "P"), ("Bob", "Q")], RELATIONS[1]: [("P", "Ada")], RELATIONS[2]: [("P", "Q")]}
     more = edges | {RELATIONS[2]: [("P", "Q"), ("R", "Q")]}
     graphs = [axiompath.read_graph(tables(tmp_path / name, own)) for name, own in (("a", edges), ("b", more))]
-    before, after = (graph.data for graph in axiompath.match_graphs(*graphs))
+    before, after = (graph.data for graph in match_graphs(*graphs))
     explainer = axiompath.Explainer(randomise(Hetero("sage")).float(), before, after)
     (change,) = explainer.changes().itertuples()
     assert (change.kind, change.src_name, change.dst_name, change.relation_name) == (

@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 import axiompath
 from axiompath.files.sum_gnn import SumGNN
 from axiompath.metrics import kl_divergence
+from axiompath.selection import select
 
 
 def paths_of(attribution):
@@ -152,7 +153,7 @@ def test_the_relaxation_has_many_minimisers():
         assert x.sum() == pytest.approx(n)
         return kl_divergence(z1, z0 + contributions.T @ x)
 
-    best = axiompath.select(contributions, z0, z1, n, method="convex").kl_bound
+    best = select(contributions, z0, z1, n, method="convex").kl_bound
     first, second = np.array([0.5, 0.5, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])
     assert left(first) == pytest.approx(left(second), abs=1e-15)
     assert left(first) == pytest.approx(best, abs=1e-12)
@@ -180,13 +181,11 @@ def test_the_largest_are_not_the_best():
         for chosen in itertools.combinations(range(3), size)
     }
     assert min(errors.values()) == errors[(2,)] == errors[(0, 1)] == 1
-    found = axiompath.select(shares[:, None], np.zeros(1), np.array([whole]), 2, method="exact", output="value")
+    found = select(shares[:, None], np.zeros(1), np.array([whole]), 2, method="exact", output="value")
     assert abs(whole - shares[found.chosen].sum()) == 1
     assert (
         found.kl_residual
-        <= axiompath.select(
-            shares[:, None], np.zeros(1), np.array([whole]), 2, method="topk", output="value"
-        ).kl_residual
+        <= select(shares[:, None], np.zeros(1), np.array([whole]), 2, method="topk", output="value").kl_residual
     )
 
 

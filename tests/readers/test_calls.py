@@ -23,10 +23,11 @@ from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
 from torch_geometric.utils import to_dense_adj
 
 import axiompath
-from axiompath import InputError, UnreadableModel
+from axiompath import InputError
 from axiompath.explain.replay import exist_in_either
 from axiompath.metrics import kl_divergence
 from axiompath.pyg import PyGAlgorithm
+from axiompath.readers import UnreadableModel
 
 
 def snapshots(seed=0, num_nodes=30, num_edges=120, **fields):

@@ -28,7 +28,7 @@ from torch_geometric.nn import (
 from torch_geometric.utils import add_self_loops, dropout_edge
 
 import axiompath
-from axiompath import UnreadableModel
+from axiompath.readers import UnreadableModel
 from support.convolutions import EVOLUTIONS, assert_read_exactly, evolution, randomise
 
 

@@ -86,7 +86,7 @@ def test_gates_are_complete_and_undone(name):
 )
 def test_what_is_no_product_of_a_nodes_own_values_is_refused(gate, words):
     even = random_graph(10)
-    with pytest.raises(axiompath.UnreadableModel, match=words):
+    with pytest.raises(axiompath.readers.UnreadableModel, match=words):
         axiompath.Explainer(Gated(gate).double().eval(), even, evolve(even))
 
 

@@ -14,8 +14,7 @@ from torch_geometric.nn import GCN, FiLMConv, GCNConv
 from torch_geometric.nn import Sequential as PyGSequential
 
 import axiompath
-from axiompath import UnreadableModel
-from axiompath.readers import calls, convolutions
+from axiompath.readers import UnreadableModel, calls, convolutions
 
 
 def graph(seed=0, num_nodes=12, num_edges=40, width=4, weighted=False, dtype=torch.float64):

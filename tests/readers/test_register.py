@@ -11,8 +11,8 @@ from torch_geometric.datasets import KarateClub
 from torch_geometric.nn import GIN, GCNConv, GraphConv, MessagePassing
 
 import axiompath
-from axiompath import UnreadableModel
 from axiompath.network.coefficients import Mean, Sum
+from axiompath.readers import UnreadableModel
 from support.convolutions import EVOLUTIONS, assert_read_exactly, evolution, randomise
 from support.readings import names_lines
 from support.repository import ROOT

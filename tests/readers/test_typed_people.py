@@ -215,7 +215,7 @@ def test_a_relation_that_an_rgcn_was_not_made_for_is_said_to_be_one():
     model = pyg.Sequential("x, edge_index, edge_type", steps).eval()
     for paths in (True, False):
         with pytest.raises(
-            axiompath.UnreadableModel, match=r"leave out edges of relations.*0 to 7 in `edge_type`"
+            axiompath.readers.UnreadableModel, match=r"leave out edges of relations.*0 to 7 in `edge_type`"
         ) as no:
             axiompath.Explainer(model, *graphs, paths=paths)
         assert "paths=False" not in str(no.value)
@@ -233,7 +233,7 @@ UNREAD = {
 def test_models_that_are_refused_as_a_whole_have_blame_without_paths(name):
     torch.manual_seed(0)
     graphs, model = people(), UNREAD[name]().eval()
-    with pytest.raises(axiompath.UnreadableModel, match=r"paths=False.*blame, undo and what_if work so"):
+    with pytest.raises(axiompath.readers.UnreadableModel, match=r"paths=False.*blame, undo and what_if work so"):
         axiompath.Explainer(model, *graphs)
     explainer = axiompath.Explainer(model, *graphs, paths=False)
     blame = explainer.blame(explainer.moved().target[0])
@@ -254,7 +254,9 @@ def test_models_of_bases_are_refused_for_their_own_reason_and_have_blame():
         warnings.simplefilter("ignore")
         model = pyg.to_hetero_with_bases(Plain(), graphs[0].metadata(), num_bases=2, in_channels={"x": 4})
     run_once(model, graphs[0].x_dict, graphs[0].edge_index_dict)
-    with pytest.raises(axiompath.UnreadableModel, match=r"made by to_hetero_with_bases.*use to_hetero, or RGCNConv"):
+    with pytest.raises(
+        axiompath.readers.UnreadableModel, match=r"made by to_hetero_with_bases.*use to_hetero, or RGCNConv"
+    ):
         axiompath.Explainer(model.eval(), *graphs)
     explainer = axiompath.Explainer(model.eval(), *graphs, paths=False)
     blame = explainer.blame(explainer.moved().target[0])

@@ -264,7 +264,7 @@ def test_graphs_without_edges_with_one_node_or_unchanged_are_no_exception(name, 
             for data in graphs:
                 model(data.x, data.edge_index, data.edge_weight, data.edge_attr, data.edge_type)
     except RuntimeError:  # FeaStConv of heads and no loops cannot be run without edges
-        with pytest.raises(axiompath.UnreadableModel, match="The model could not be run"):
+        with pytest.raises(axiompath.readers.UnreadableModel, match="The model could not be run"):
             axiompath.Explainer(model, *graphs)
         return
     assert_read_exactly(model, *graphs)
@@ -484,7 +484,7 @@ def test_every_model_that_is_not_read_says_why(kind):
     inside = nn.Sequential(nn.Linear(3, 3))
     inside.add_module("part", kind.__new__(kind))
     nn.Module.__init__(inside.part)
-    with pytest.raises(axiompath.UnreadableModel) as refusal:
+    with pytest.raises(axiompath.readers.UnreadableModel) as refusal:
         axiompath.Explainer(inside, *evolution(0, EVOLUTIONS[0]))
     for words in (f"part ({kind.__name__}): {WHOLE_MODELS[kind]}", "paths=False", "blame, undo"):
         assert words in str(refusal.value)

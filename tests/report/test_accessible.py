@@ -26,14 +26,14 @@ def pages(tmp_path_factory):
     explainer = axiompath.Explainer(model, before, after, class_names=["a", "b", "c", "d"])
     axiompath.save_report(folder / "report.html", explainer, [8, 13], budgets=[0, 3, 8])
     stories = axiompath.tell_stories(model, [before, after, before], [8], 3)
-    axiompath.save_story_report(folder / "story.html", stories)
+    axiompath.save_report(folder / "story.html", stories)
     torch.manual_seed(0)
     scanned = axiompath.Explainer(GCN(3, 16, 2, 3).eval(), *evolved(0, 80), class_names=CLASSES)
     scanned.scan(folder / "scan", 3, workers=1, progress=False).report(folder / "scan.html")
     first = next(iter(axiompath.read_scan(folder / "scan"))).target
     events, labels = drifting_events()
     watched = axiompath.watch_events(events, folder / "w", labels, every="60D", window="120D", top=1, workers=1)
-    axiompath.save_scan_report(folder / "sequence.html", axiompath.read_scans(watched.folder))
+    axiompath.save_report(folder / "sequence.html", axiompath.read_scans(watched.folder))
     files = {name: (folder / f"{name}.html").as_uri() for name in ("report", "story", "scan", "sequence")}
     with LocalServer(folder / "scan") as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -23,6 +23,7 @@ from axiompath.report.scan_page import find_unusual, tell_coverage
 from axiompath.report.statements import Credited, find_statements
 from axiompath.report.survey import BY_BLAME, BY_PATHS, survey_scan
 from axiompath.scan.flat import Flat, read_flat
+from axiompath.scan.scan import read_blame_of
 from support.references import credit_paths_literally
 from support.scans import CLASSES, EVIL, evolved
 
@@ -97,7 +98,7 @@ def test_parts_by_cause_and_by_change_sum_to_everything(scan, survey):
     np.testing.assert_allclose(rows["moved"], told, atol=1e-12)
     np.testing.assert_allclose(rows["explained"], [e.explained for e in scan], atol=1e-9)
     assert survey.found_by == BY_BLAME
-    facts, tables = scan.facts()
+    facts, tables = read_blame_of(scan)
     moved_by = (tables[1].told_after - tables[1].told_before).to_numpy()
     credits = credit_facts(facts, moved_by)
     sums = np.bincount(credits.targets, weights=credits.carried, minlength=len(moved_by))
@@ -215,7 +216,7 @@ def test_a_node_hands_its_credits_on():
 
 
 def test_statements_do_not_overlap_and_carry_what_they_say(scan, survey):
-    facts, tables = scan.facts()
+    facts, tables = read_blame_of(scan)
     moved_by = (tables[1].told_after - tables[1].told_before).to_numpy()
     credits = credit_facts(facts, moved_by)
     used = np.concatenate([one.units for one in survey.statements])
@@ -428,7 +429,7 @@ def test_a_sequence_is_shown_step_by_step(open_page, tmp_path):
     model = GCN(3, 8, 2, 3).eval()
     scans = list(axiompath.scan_sequence(model, graphs, tmp_path / "week", workers=1, progress=False, budget=3))
     assert [len(found) for found in axiompath.read_scans(tmp_path / "week")] == [len(found) for found in scans]
-    path = axiompath.save_scan_report(tmp_path / "week.html", scans, step_names=["monday", "tuesday"])
+    path = axiompath.save_report(tmp_path / "week.html", scans, step_names=["monday", "tuesday"])
     opened = open_page(path)
     opened.wait_for_selector("#grid tbody tr:nth-child(2)")
     assert opened.locator("#time .step").count() == 2

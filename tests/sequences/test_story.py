@@ -212,7 +212,7 @@ def test_without_targets_those_that_flipped_most_often_come_first(karate):
     still = tell_stories(model, [snapshots[0]] * 3)
     assert len(still) == 0
     assert still.steps[1].reached == 0
-    assert "No prediction moved" in axiompath.build_story_report(still)
+    assert "No prediction moved" in axiompath.build_report(still)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def report(karate, stories, tmp_path_factory):
     graphs = [without(data, gone) for data, gone in zip(snapshots, ([], [], [12], [], []), strict=True)]
     gaps = tell_stories(model, graphs, [12, 33], 3, memory="12KB", class_names=CLASSES)
     path = tmp_path_factory.mktemp("story") / "story.html"
-    return axiompath.save_story_report(path, Stories(stories.steps, (*stories, *gaps)), title="A club <b>over</b> time")
+    return axiompath.save_report(path, Stories(stories.steps, (*stories, *gaps)), title="A club <b>over</b> time")
 
 
 @pytest.fixture(scope="module")

@@ -179,7 +179,7 @@ def test_a_raw_column_is_asked_for_and_not_guessed():
 def test_the_page_of_a_story_speaks_of_what_it_is_of(name, open_page, tmp_path):
     _, options, targets, _, _ = TOLD[name]
     stories = axiompath.tell_stories(made(name), DAYS, targets, 3, **options)
-    page = open_page(axiompath.save_story_report(tmp_path / "story.html", stories))
+    page = open_page(axiompath.save_report(tmp_path / "story.html", stories))
     try:
         story = stories[0]
         assert page.locator("#stories tbody tr").count() == len(targets)

@@ -163,7 +163,7 @@ def read_labels(folder):
 def read_snapshots(folder):
     import axiompath
 
-    return repr(axiompath.read_snapshots(folder / "snapshots"))
+    return repr(axiompath.snapshots(folder / "snapshots"))
 
 
 def read_watch(folder):

@@ -20,7 +20,7 @@ from ..datasets import drifting_communities
 from ..errors import InputError
 from ..explainer import Explainer
 from ..files import save_graph, save_model
-from ..report import save_report, save_story_report
+from ..report import save_report
 from ..sequences.stories import tell_stories
 from .output import numbers, print_explanation, print_happened
 
@@ -130,7 +130,7 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
     explainer = Explainer(model, *snapshots[-2:], class_names=COMMUNITIES)
     targets = explainer.moved().target.head(50).tolist()
     report = save_report(out / REPORT, explainer, targets, title=DRIFT, progress=progress)
-    story = save_story_report(out / "story.html", stories, title="Communities that drift: five snapshots")
+    story = save_report(out / "story.html", stories, title="Communities that drift: five snapshots")
     for i, data in enumerate(snapshots):
         save_graph(out / f"snapshot{i}.npz", data, class_names=COMMUNITIES)
     save_model(model, out / "model", settings)

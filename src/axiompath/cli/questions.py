@@ -249,7 +249,7 @@ def report(
 
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
-    from ..report import build_report, build_story_report
+    from ..report import build_report
     from ..report.html import BUDGETS
     from ..storage.memory import show_bytes
     from ..storage.writing import check_page, check_replaceable, write_text
@@ -269,7 +269,7 @@ def report(
         told = tell(model, files, sources, target, top, wanted)
         targets: list[Target] = [item.target for item in told]
         unit = next((item.unit for item in told), unit)
-        text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
+        text = build_report(told, title=f"{title}, {len(files)} snapshots")
     else:
         say_step(find_step(graphs, sources.step), json=json)
         largest = 50 if budget is None else budget
@@ -295,13 +295,13 @@ def report(
 
 def _report_scan(folder: Path, out: Path, json: bool) -> None:
     """The page on everything that moved in the folder of a scan, of the scans of a sequence, or of a watch."""
-    from ..report import save_scan_report
+    from ..report import save_report
     from ..scan.scan import read_scans
     from ..storage.memory import show_bytes
 
     scans = read_scans(folder)
     with written_to(out):
-        save_scan_report(out, scans, step_names=step_names(folder))
+        save_report(out, scans, step_names=step_names(folder))
     explained, size = sum(len(found) for found in scans), out.stat().st_size
     if json:
         print_json({"report": str(out), "steps": len(scans), "explained": explained, "bytes": size})

@@ -54,7 +54,7 @@ def snapshots(
 
     events: a CSV (also .gz, parted by ; or |), TSV or Parquet file, a DataFrame or Arrow table, a list of rows (source,
         target, time), a TemporalData, a networkx graph with times on its edges; or a list of graphs, one a snapshot
-        (Data, networkx, scipy matrices, edge lists), which need no times.
+        (Data, networkx, scipy matrices, edge lists), which need no times; or a folder that `save_snapshots` wrote.
     every, window: "30D" or "12h" where times are dates, else numbers; window="all" keeps everything so far. Without
         them about a twelfth of the time covered, and three steps.
     src, dst, time, weight: the columns; the first three are found by their names where these say it.
@@ -71,6 +71,8 @@ def snapshots(
     loops: whether events of a node with itself make an edge. Windows begin at `start`, else with the first event; a
         window is made once events reach its end, or `until` says that they are complete up to there.
     """
+    if isinstance(events, (str, os.PathLike)) and is_snapshots(events):
+        return read_snapshots(events, max_bytes=max_bytes)
     table = None if nodes is None else read_node_table(nodes, max_bytes, features=features is None)
     if table is not None and features is not None:
         table = table._replace(x=None)

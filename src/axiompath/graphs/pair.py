@@ -27,7 +27,7 @@ from .data_fields import PLAIN_FIELDS, Features, Fields, parts_of
 from .edge_values import EdgeValues, number_values
 from .rows import compare_edges, mark_receivers
 from .snapshot import Snapshot, find_numbers, read_aligned, rows_differ, rows_of, warn_of_rows
-from .stored import StoredGraph
+from .stored import StoredGraph, map_snapshot
 
 A_NUMBER = "^[+-]?[0-9]+$"
 
@@ -280,7 +280,8 @@ def match_stored(before: StoredGraph, after: StoredGraph) -> Pair:
 
 def _stored_pair(before: StoredGraph, after: StoredGraph, num_nodes: int, ids: IntArray, rows: IntArray) -> Pair:
     """`ids` and `rows` are those of `after`."""
-    first, second = Side(before.snapshot, NO_IDS, NO_IDS, before.names), Side(after.snapshot, ids, rows, after.names)
+    first = Side(map_snapshot(before), NO_IDS, NO_IDS, before.names)
+    second = Side(map_snapshot(after), ids, rows, after.names)
     return Pair(first, second, num_nodes, NO_IDS, class_names=before.class_names or after.class_names)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -86,12 +85,12 @@ class StoredGraph:
         """Whether edges have weights."""
         return self.weights is not None
 
-    @cached_property
-    def snapshot(self) -> Snapshot:
-        """The same as everything else takes it, still on disk."""
-        edges = Incoming(self.indptr, self.senders, NO_VALUES if self.weights is None else self.weights)
-        everywhere = np.broadcast_to(np.True_, self.num_nodes)
-        return Snapshot(self.x, edges, self.weights, NO_IDS, everywhere)
+
+def map_snapshot(graph: StoredGraph) -> Snapshot:
+    """The same as everything else takes it, still on disk."""
+    edges = Incoming(graph.indptr, graph.senders, NO_VALUES if graph.weights is None else graph.weights)
+    everywhere = np.broadcast_to(np.True_, graph.num_nodes)
+    return Snapshot(graph.x, edges, graph.weights, NO_IDS, everywhere)
 
 
 def is_stored(path: str | Path) -> bool:
@@ -167,7 +166,7 @@ def _check_indptr(indptr: IntArray, num_entries: int | None, path: Path) -> None
 
 def _check_edges(graph: StoredGraph) -> None:
     _check_indptr(graph.indptr, graph.num_edges, graph.folder / "indptr.npy")
-    edges = graph.snapshot.incoming()
+    edges = map_snapshot(graph).incoming()
     for start, stop in row_ranges(edges):
         if not rows_in_order(start, stop, edges, graph.num_nodes):
             raise InputError(

@@ -52,7 +52,7 @@ class Unrolled(nn.Module):
         return tuple(found)
 
 
-def unroll(cell: Any, *, head: Callable[[Any], Any] | None = None, state: Sequence[Any] | int | str = ()) -> Unrolled:
+def unroll(cell: Any, *, head: Callable[[Any], Any] | None = None, state: Sequence[Any] | int | str = ()) -> nn.Module:
     """A model of a window, made of a cell `cell(x, edge_index, *state) -> output, *state`.
 
     A cell that returns its states alone, as those of torch_geometric_temporal do, puts out the first of them. It takes

@@ -15,15 +15,38 @@ scan_page.py   Surveys -> one HTML file (scan.html, scan.js, and grid.js for its
 server.py      the local server: the same page, and every explanation on demand
 """
 
-from .html import build_report, save_report
-from .scan_page import build_scan_report, save_scan_report
-from .story_page import build_story_report, save_story_report
+from __future__ import annotations
 
-__all__ = [
-    "build_report",
-    "build_scan_report",
-    "build_story_report",
-    "save_report",
-    "save_scan_report",
-    "save_story_report",
-]
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..explainer import Explainer
+from ..scan.scan import Scan
+from ..sequences.stories import Stories
+from ..storage.writing import check_page, write_text
+from .html import build_explainer_report
+from .scan_page import build_scan_report
+from .story_page import build_story_report
+
+Subject: TypeAlias = Explainer | Scan | Sequence[Scan] | Stories
+
+__all__ = ["build_report", "save_report"]
+
+
+def build_report(subject: Subject, *given: Any, **options: Any) -> str:
+    """HTML text: one page on an Explainer's targets, on a scan or the scans of a sequence, or on stories.
+
+    What else may be given is that of `build_explainer_report`, `build_scan_report` and `build_story_report`.
+    """
+    if isinstance(subject, Stories):
+        return build_story_report(subject, *given, **options)
+    if isinstance(subject, Explainer):
+        return build_explainer_report(subject, *given, **options)
+    return build_scan_report(subject, *given, **options)
+
+
+def save_report(path: str | Path, subject: Subject, *given: Any, **options: Any) -> Path:
+    """Write the page; a file that is there is replaced only once the new one is whole. Returns the path."""
+    check_page(path)
+    return write_text(path, build_report(subject, *given, **options))

@@ -30,7 +30,6 @@ from ..graphs.names import Asked
 from ..graphs.places import Target
 from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
-from ..storage.writing import check_page, write_text
 from .causes import describe_happened
 from .graph_plot import describe_neighbourhood
 from .movers import find_movers
@@ -44,7 +43,7 @@ FOLDER = Path(__file__).parent
 Item = TypeVar("Item")
 
 
-def build_report(
+def build_explainer_report(
     explainer: Explainer,
     targets: Iterable[Asked] | None = None,
     budgets: Sequence[int] = BUDGETS,
@@ -63,7 +62,7 @@ def build_report(
     blame and the least to undo, a second a target at most, less of more than twenty; blame=False leaves that out.
     """
     moved = explainer.moved()
-    asked = moved.target.head(NUM_TARGETS).tolist() if targets is None else map(explainer.index.target, targets)
+    asked = moved.target.head(NUM_TARGETS).tolist() if targets is None else map(explainer.session.index.target, targets)
     wanted = list(dict.fromkeys(asked))
     seconds = min(1.0, ALL_SECONDS / max(len(wanted), 1))
     pages, left_out = [], []
@@ -102,18 +101,6 @@ def build_report(
         "retrained": len(explainer.session.models) > 1,
     }
     return render(title, pages, overview)
-
-
-def save_report(
-    path: str | Path,
-    explainer: Explainer,
-    targets: Iterable[Asked] | None = None,
-    budgets: Sequence[int] = BUDGETS,
-    **options: Any,
-) -> Path:
-    """Write the report; a file that is there is replaced only once the new one is whole. Returns the path."""
-    check_page(path)
-    return write_text(path, build_report(explainer, targets, budgets, **options))
 
 
 def render_frontier(frontier: Sequence[Explanation], happened: Happened | None = None) -> str:

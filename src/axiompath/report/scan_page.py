@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from ..graphs.changes import EDGE_ADDED, EDGES_GONE
 from ..graphs.labels import TO
 from ..outputs import LABELS, VALUE
 from ..scan.scan import Scan
-from ..storage.writing import check_page, write_text
 from .credits import UNIT_KINDS, Index, find_edges
 from .graph_plot import describe_neighbourhood
 from .html import fill_template, pack, told_change
@@ -91,12 +89,6 @@ def build_scan_page(
     blocks = {f"page-{i}": page for i, page in enumerate(pages)}
     blocks |= _arrays(surveys)
     return fill_template("scan.html", ["grid", "classes", "scan"], index, blocks, served=served), surveys
-
-
-def save_scan_report(path: str | Path, scans: Scan | Sequence[Scan], **options: Any) -> Path:
-    """Write it; a file that is there is replaced only once the new one is whole. Returns the path."""
-    check_page(path)
-    return write_text(path, build_scan_report(scans, **options))
 
 
 def describe_row(survey: Survey, explanation: Explanation) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from ..graphs.places import NODE_UNIT
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
 from ..sequences.stories import Stories
 from ..sequences.story import Story
-from ..storage.writing import check_page, write_text
 from .drawn import key_of
 from .html import fill_template
 from .page import describe_target, number, rounded
@@ -46,12 +44,6 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
         "kinds": [cause for cause in CAUSE_WORDS if any(cause in story.told_causes for story in stories)],
     }
     return fill_template("story.html", ["story"], index, blocks)
-
-
-def save_story_report(path: str | Path, stories: Stories, **options: Any) -> Path:
-    """Write the report; a file that is there is replaced only once the new one is whole. Returns the path."""
-    check_page(path)
-    return write_text(path, build_story_report(stories, **options))
 
 
 def describe_story(story: Story) -> dict[str, Any]:

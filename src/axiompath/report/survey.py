@@ -15,7 +15,7 @@ from ..explain.moved import find_flipped
 from ..outputs import BINARY, NO_YES, VALUE, Output
 from ..scan.flat import Flat, read_flat
 from ..scan.folder import MOVED
-from ..scan.scan import Scan
+from ..scan.scan import Scan, read_blame_of
 from .credits import Credits, Index, credit_facts, credit_paths, index_changes, match_paths
 from .patterns import NodeTable, Pattern, code_paths, count_patterns, join_patterns, read_nodes
 from .statements import NUM_STATEMENTS, Statement, find_statements, list_units, sum_credits
@@ -59,7 +59,7 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
     index = None if changes is None else index_changes(changes)
     nodes = read_nodes(_NO_NODES if table is None else table)
     output, names = scan.output, class_names_of(scan)
-    blamed = scan.facts() if changes is not None else None
+    blamed = read_blame_of(scan) if changes is not None else None
     pieces: list[dict[str, Any]] = []
     credits: list[Credits] = []
     patterns: list[pd.DataFrame] = []

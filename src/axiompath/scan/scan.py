@@ -207,27 +207,13 @@ class Scan:
 
         `by` sums by groups: a column of `changes()`, a dict of ids, a function of a row, or one label a row.
         """
-        found = self.facts()
+        found = read_blame_of(self)
         if found is None:
             raise InputError(
                 f"Expected a scan with blame in {self.folder} (got one without); run the same scan with blame=True: it "
                 "goes on from what is there."
             )
         return tally_facts(*found, by, self.output)
-
-    def facts(self) -> tuple[Facts, list[pd.DataFrame]] | None:
-        """What each change does to each target, and the tables of changes, targets and the sample; None without blame.
-
-        `blame` makes shares of them.
-        """
-        held = self.manifest.get("blame")
-        if held is None:
-            return None
-        for name in BLAME_TABLES:
-            _check_digest(self.folder / name, self.manifest["tables"][name])
-        for part in held["parts"]:
-            _check_digest(self.folder / part["file"], part["sha256"])
-        return read_facts(self.folder, held), read_blame_tables(self.folder, held, BLAME_TABLES)
 
     def flips(self) -> StepSummary | None:
         """Every flip that the time held: what did it, and the least to undo, a Brief each; None without."""
@@ -259,9 +245,9 @@ class Scan:
     def report(self, path: str | Path, *, title: str | None = None, by: Any = None, num_pages: int = 1000) -> Path:
         """One page on everything that moved, a self-contained HTML file: what did it, what explanations share, and a
         table of all of them, of which so many have their page in the file. `by` groups changes, as in `blame`."""
-        from ..report import save_scan_report
+        from ..report import save_report
 
-        return save_scan_report(path, self, title=title, by=by, num_pages=num_pages)
+        return save_report(path, self, title=title, by=by, num_pages=num_pages)
 
     def _read_beside(self, name: str) -> pd.DataFrame | None:
         held = self.manifest.get("tables", {})
@@ -320,6 +306,21 @@ class Scan:
     def _read(self) -> Iterator[Explanation | Failure]:
         for path, part in self.files():
             yield from read_part(path, part["targets"])
+
+
+def read_blame_of(scan: Scan) -> tuple[Facts, list[pd.DataFrame]] | None:
+    """What each change does to each target, and the tables of changes, targets and the sample; None without blame.
+
+    `Scan.blame` makes shares of them.
+    """
+    held = scan.manifest.get("blame")
+    if held is None:
+        return None
+    for name in BLAME_TABLES:
+        _check_digest(scan.folder / name, scan.manifest["tables"][name])
+    for part in held["parts"]:
+        _check_digest(scan.folder / part["file"], part["sha256"])
+    return read_facts(scan.folder, held), read_blame_tables(scan.folder, held, BLAME_TABLES)
 
 
 def _join_targets(frame: pd.DataFrame) -> pd.DataFrame:
