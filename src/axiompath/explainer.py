@@ -37,7 +37,6 @@ from .graphs.data_fields import node_numbers
 from .graphs.dated import REPEAT, Windows, read_windows
 from .graphs.names import Asked, Names, index_names, read_names
 from .graphs.places import LINKS, UNIT_OF, Target, as_target
-from .notebook import bar_console, show
 from .outputs import AUTO
 from .paths.attribution import Attribution
 from .readers import ModelCall, Usage
@@ -47,6 +46,7 @@ from .scan.scan import Engine, Scan, scan_session
 from .selection import DEFAULT_METHOD
 from .session import Session, open_session
 from .storage.memory import parse_memory
+from .storage.notebook import bar_console, show
 from .storage.origin import Origin
 from .windows import WindowSession, open_windows
 

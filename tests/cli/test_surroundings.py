@@ -18,7 +18,7 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.cli import app as cli
-from axiompath.notebook import bar_console
+from axiompath.storage.notebook import bar_console
 from support.processes import start
 from support.scans import evolving_graph
 

@@ -15,9 +15,9 @@ from ..errors import InputError, Notice
 from ..explain.explanation import Caption
 from ..graphs.changes import MODEL_RETRAINED, TIME_PASSED, add_row, tell_kinds
 from ..graphs.places import NODE_UNIT, Target, Unit
-from ..notebook import show
 from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
+from ..storage.notebook import show
 from ..storage.origin import Origin
 from .cost import check_affordable, predict_seconds
 from .engine import SubsetEngine, SubsetEvaluator

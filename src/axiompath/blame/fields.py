@@ -15,9 +15,9 @@ from ..explain.explanation import Caption, check_prediction
 from ..graphs.changes import MODEL_RETRAINED, is_kind
 from ..graphs.labels import ONE_WAY, TO, label_class
 from ..graphs.places import NODE_UNIT, Target
-from ..notebook import show
 from ..outputs import BINARY, LABELS, NO_YES, VALUE, Output
 from ..storage.codec import NodeOrNone, Saved, Shape, require
+from ..storage.notebook import show
 from .engine import SubsetEvaluator
 from .goal import tell
 from .root import Root

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..explain.explanation import Caption
-from ..notebook import show
+from ..storage.notebook import show
 from .blame import Blame, blame_target
 from .cost import TooDear
 from .engine import SubsetEngine

@@ -18,11 +18,11 @@ from ..graphs.data_fields import node_numbers
 from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, NODE_UNIT, UNIT_OF, EdgePlace, Target, Unit, check_target
 from ..graphs.relation_names import RelationNames
-from ..notebook import show
 from ..outputs import BINARY, CLASSES_OUTPUT, Output
 from ..paths.table import KIND_WORDS
 from ..selection.choice import OBJECTIVES
 from ..storage.codec import UNSAVED, Count, FileForm, Finite, Saved, Shape, Share, Text, decode, one_of, require
+from ..storage.notebook import show
 from ..storage.origin import Origin
 from ..storage.writing import check_page, write_text
 from . import sentences

@@ -21,9 +21,9 @@ from ..graphs.changes import TIME_PASSED
 from ..graphs.labels import FIRST_EDGE, TO
 from ..graphs.packed import Packing
 from ..graphs.places import Target
-from ..notebook import show
 from ..outputs import Output
 from ..paths.exits import share_exits
+from ..storage.notebook import show
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -49,8 +49,8 @@ from ..native.layers import LayerArrays
 from ..native.shares import share_level
 from ..native.threads import run_in_pieces
 from ..network.statistics import OF_GRAPH
-from ..notebook import show
 from ..outputs import CLASSES_OUTPUT, VALUE, Output
+from ..storage.notebook import show
 from .table import PathTable
 from .walk import PathSet, count_suffixes
 

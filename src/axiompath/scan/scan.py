@@ -25,12 +25,12 @@ from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import target_column
 from ..graphs.names import meant_target
 from ..graphs.places import LINKS, UNIT_OF
-from ..notebook import bar_console, show
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
 from ..session import Session
 from ..storage.codec import decode, to_plain
 from ..storage.memory import show_bytes
+from ..storage.notebook import bar_console, show
 from ..storage.origin import Origin
 from ..storage.safe import blamed
 from ..storage.writing import file_digest

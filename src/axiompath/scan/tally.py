@@ -22,8 +22,8 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..blame.groups import label_rows, number_groups
 from ..graphs.changes import tell_kinds
 from ..graphs.labels import ONE_WAY, TO
-from ..notebook import show
 from ..outputs import VALUE, Output
+from ..storage.notebook import show
 
 TENTH = 0.1  # of what a prediction moved by: from which share on a change is counted as one that moved it
 

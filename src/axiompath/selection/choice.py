@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
-from ..notebook import show
 from ..outputs import CLASSES, Output
+from ..storage.notebook import show
 from ..storage.origin import RELEASE, Origin, digest_of
 from .objective import Problems
 from .problem import checked_budget, checked_problem, checked_problems

@@ -31,7 +31,6 @@ from ..graphs.snapshot import read_snapshot
 from ..graphs.targets import read_pairs, with_graphs, with_links
 from ..graphs.widened import widen_graph
 from ..network.layers import run_network
-from ..notebook import show
 from ..outputs import AUTO, Output
 from ..readers import ModelCall, Usage
 from ..readers.provision import listed_pairs, number_batches
@@ -39,6 +38,7 @@ from ..readers.typed import prepare_types
 from ..selection import DEFAULT_METHOD
 from ..session import Session
 from ..storage.memory import parse_memory
+from ..storage.notebook import show
 from ..storage.origin import RELEASE, Origin
 from .steps import Step, is_one_model, model_of_each, names_of_snapshots, steps
 from .story import Story

@@ -26,9 +26,9 @@ from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..graphs.labels import FIRST_EDGE, name_edges, name_node, with_class_names
 from ..graphs.places import NODE_UNIT, EdgePlace, Target, Unit, check_target
-from ..notebook import show
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
 from ..storage.codec import FileForm, Mismatch, Saved, Shape, Text, require
+from ..storage.notebook import show
 from ..storage.origin import Origin
 from .story_text import signed, tell_predictions, tell_shares
 
