@@ -145,7 +145,7 @@ class Refusing(nn.Module):
         (lambda h: h * torch.tensor(h.numpy()), "features leave torch"),
         (lambda h: h if bool(h.sum() > 0) else -h, "Python looks at the value of features"),
         (lambda h: h[h.sum(dim=1).argsort()], "chooses rows by features"),
-        (lambda h: torch.softmax(h, dim=0) + h, "has no exact reading"),
+        (lambda h: torch.sort(h, dim=1).values, "has no exact reading"),
     ],
 )
 def test_a_refusal_names_the_line_and_the_reason(decide, words):

@@ -13,7 +13,7 @@ from ..forms import Form, concatenate
 from .reader import Step
 from .rows import Axis
 from .tape import PARAMETER
-from .values import Value
+from .values import Value, in_rows
 
 
 def affine(step: Step) -> Value:
@@ -37,18 +37,19 @@ def affine(step: Step) -> Value:
     if not all(bool(torch.isfinite(one).all()) for one in constant):
         raise step.refuse("puts infinities among features, which has no exact reading; use a large number instead.")
     if len(parts) == 1:
-        total = parts[0]
+        added = parts[0]
     else:
         parts = reader.level(parts, shapes)
-        total = Value(_sum([part.form for part in parts]), parts[0].axis, parts[0].places)
-    return reader.shift(total, (constant[0], constant[1]), kind, step.name)
+        added = Value(total([part.form for part in parts]), parts[0].axis, parts[0].places)
+    return reader.shift(added, (constant[0], constant[1]), kind, step.name)
 
 
-def _sum(forms: list[Form]) -> Form:
-    total = forms[0]
+def total(forms: list[Form]) -> Form:
+    """Their sum."""
+    found = forms[0]
     for form in forms[1:]:
-        total = total + form
-    return total
+        found = found + form
+    return found
 
 
 def view(step: Step) -> Value:
@@ -85,8 +86,37 @@ def _joined(step: Step, values: list[Value]) -> Value:
         found.append(places)
     form = concatenate([value.form for value in values])
     if not any(bool(one.any()) for one in absent):
-        return Value(form, axis, (found[0], found[1]))
+        joined = Value(form, axis, (found[0], found[1]))
+        return _by_rows(step, values, starts, joined) or joined
     return _filled(step, form, axis, found, absent)
+
+
+def _by_rows(step: Step, values: list[Value], starts: list[int], joined: Value) -> Value | None:
+    """Some rows of one value, other rows of another, as of nodes of two types: each is taken in its own rows only."""
+    owners, rows = [], []
+    for side in (0, 1):
+        owner = np.searchsorted(starts, joined.columns(side).reshape(-1), side="right") - 1
+        pairs = np.unique(np.stack([joined.rows(side).reshape(-1), owner]), axis=1)
+        if len(np.unique(pairs[0])) != pairs.shape[1] or len({values[i].width for i in pairs[1]}) != 1:
+            return None
+        owners.append(owner)
+        rows.append([pairs[0][pairs[1] == i] for i in range(len(values))])
+    used = sorted(set(np.concatenate(owners).tolist()))
+    if len(used) < 2:
+        return None
+    width, parts = values[used[0]].width, []
+    for i in used:
+        shapes = [torch.Size((len(rows[side][i]), width)) for side in (0, 1)]
+        first, second = (in_rows(len(rows[side][i]), shapes[side], rows=rows[side][i]) for side in (0, 1))
+        ones = tuple(torch.ones(shape, dtype=torch.float64) for shape in shapes)
+        value = replace(values[i], axis=joined.axis, places=(first, second), origin=None)
+        parts.append(step.reader.scale(value, (ones[0], ones[1]), of_features=False).form)
+    places = []
+    for side in (0, 1):
+        columns = joined.columns(side).reshape(-1) - np.array(starts)[owners[side]]
+        flat = joined.rows(side).reshape(-1) * width + columns
+        places.append(torch.from_numpy(flat).reshape(joined.places[side].shape))
+    return Value(total(parts), joined.axis, (places[0], places[1]))
 
 
 def _in_one_row(step: Step, values: list[Value]) -> list[Value]:
@@ -144,7 +174,10 @@ def _filled(step: Step, form: Form, axis: Axis, found: list[torch.Tensor], absen
         known = absent[side].movedim(dimension, 0).reshape(rest.shape)
         rows = torch.where(known, -1, rest // width).max(dim=1).values
         if bool((rows < 0).any()):
-            raise InputError("puts rows without features among others.")
+            places_in_order = torch.arange(len(rows))
+            if len(rows) != axis.sizes[side] or bool((rows != places_in_order)[rows >= 0].any()):
+                raise InputError("puts rows without features among others.")
+            rows = places_in_order
         columns = torch.where(known, width + torch.arange(rest.shape[1]), rest % width)
         wide = (rows[:, None] * (width + extra) + columns).reshape(first.shape).movedim(0, dimension)
         places.append(wide.contiguous())
@@ -167,8 +200,8 @@ def _row_dimension(found: list[torch.Tensor], absent: list[torch.Tensor], width:
                 continue
             rows = torch.where(known, -1, first // width).reshape(first.shape[0], -1)
             highest = rows.max(dim=1, keepdim=True).values
-            fits &= bool(((rows == highest) | (rows < 0)).all()) and bool((highest >= 0).all())
-            fits &= len(torch.unique(highest)) == len(highest)
+            some = highest[highest >= 0]
+            fits &= bool(((rows == highest) | (rows < 0)).all()) and len(torch.unique(some)) == len(some) > 0
         if fits:
             return d
     raise InputError("puts rows without features among others.")
@@ -182,18 +215,50 @@ def reduce(step: Step) -> Value:
     dims = range(count) if dims is None or dims == [] else dims if isinstance(dims, (list, tuple)) else [dims]
     over = sorted(d % count for d in dims)
     row = value.row_dimension()
-    if row in over:
-        return _read_out(step, value, over, row)
-    results = []
+    if row is not None and row in over:
+        return _read_out(step, _added_up(step, value, [d for d in over if d != row]).arranged(), row)
+    return _added_up(step, value, over, step.shapes)
+
+
+def _added_up(step: Step, value: Value, over: list[int], shapes: tuple[torch.Size, torch.Size] | None = None) -> Value:
+    """The same over dimensions of columns, which stay as 1 unless shapes say otherwise."""
+    if not over:
+        return value
+    results, kept = [], list[torch.Size]()
     for side in (0, 1):
         shape = [1 if d in over else size for d, size in enumerate(value.places[side].shape)]
+        kept.append(torch.Size(shape))
         results.append(torch.arange(int(np.prod(shape))).reshape(shape).expand(value.places[side].shape))
     factor = 1.0
     if step.name == "mean":
         factor = 1.0 / float(np.prod([value.places[1].shape[d] for d in over]))
     matrix, places = fold(value, results, factor)
-    shapes = step.shapes
+    shapes = shapes or (kept[0], kept[1])
     return moved(value.mapped(matrix), (places[0].reshape(shapes[0]), places[1].reshape(shapes[1])))
+
+
+def linear_in_rows(step: Step) -> Value:
+    """A convolution, a pooling mean, a running sum: the map of one row's columns that the operation itself gives."""
+    reader, value = step.reader, step.form(0).arranged()
+    row = value.row_dimension()
+    if row is None or step.features != (0,):
+        raise step.refuse("has no exact reading here: its weights are made of features, or it has no rows.")
+    shape = [1 if d == row else size for d, size in enumerate(value.places[1].shape)]
+    size = int(np.prod(shape))
+    nothing = step.run(1, {0: torch.zeros(shape, dtype=torch.float64)})
+    basis = torch.eye(size, dtype=torch.float64).reshape(size, *shape)
+    matrix = torch.stack([step.run(1, {0: one}) - nothing for one in basis]).reshape(size, -1)
+    given, made = (step.reader.tensor(one, 1).movedim(row, 0) for one in (step.inputs[0], step.value))
+    expected = given.reshape(len(given), -1) @ matrix + nothing.reshape(-1)
+    if made.numel() != expected.numel() or not torch.allclose(made.reshape(expected.shape), expected):
+        raise step.refuse("goes along the rows, so that it mixes rows by their position; only columns can be read so.")
+    mapped = value.mapped(matrix.numpy())
+    first, second = (
+        in_rows(len(value.rows_along(side)), step.shapes[side], row, value.rows_along(side)) for side in (0, 1)
+    )
+    result = replace(mapped, form=mapped.form + nothing.reshape(-1).numpy(), places=(first, second), origin=None)
+    reader.note(step, "linear map of each row")
+    return result
 
 
 def fold(value: Value, results: list[torch.Tensor], factor: float) -> tuple[FloatArray, list[torch.Tensor]]:
@@ -228,17 +293,14 @@ def fold(value: Value, results: list[torch.Tensor], factor: float) -> tuple[Floa
     return matrix, places
 
 
-def _read_out(step: Step, value: Value, over: list[int], row: int | None) -> Value:
+def _read_out(step: Step, value: Value, row: int) -> Value:
     """All rows added up: one row for the whole graph."""
     reader = step.reader
-    assert row is not None
-    if over != [row]:
-        raise step.refuse("adds up rows and columns at once; write it as two steps.")
-    axis, _ = reader.target_of(None, (1, 1))
     rows = value.listed(0), value.listed(1)
-    targets = np.zeros(len(rows[0]), dtype=np.int64), np.zeros(len(rows[1]), dtype=np.int64)
+    axis, graph = reader.graph_of(rows)
+    targets = np.full(len(rows[0]), graph[0]), np.full(len(rows[1]), graph[1])
     form = reader.sent(value, rows, targets, axis)
-    found = Value(form, axis, _one_row(step, value))
+    found = Value(form, axis, one_row(step, value, graph))
     reader.note(step, "readout: all rows added up")
     if step.name == "mean":
         factors = tuple(
@@ -249,11 +311,13 @@ def _read_out(step: Step, value: Value, over: list[int], row: int | None) -> Val
     return found
 
 
-def _one_row(step: Step, value: Value) -> tuple[torch.Tensor, torch.Tensor]:
-    places = [torch.arange(int(np.prod(shape))).reshape(shape) for shape in step.shapes]
-    if places[1].numel() != value.width:
-        raise InputError("adds up rows of several graphs at once.")
-    return places[0], places[1]
+def one_row(step: Step, value: Value, rows: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Places of a result that is one row."""
+    first, second = (
+        torch.arange(value.width).reshape(shape) + row * value.width
+        for shape, row in zip(step.shapes, rows, strict=True)
+    )
+    return first, second
 
 
 def linear(step: Step, place: int, matrix: FloatArray) -> Value:

@@ -16,13 +16,14 @@ from ...network.coefficients import Identity, Rule
 from ...network.maxima import Extreme
 from ...network.readouts import End
 from ..forms import Form, Term
-from .columns import linear, moved
+from .columns import affine, linear, moved, total
 from .reader import Step
 from .rows import EDGES, Axis, Recorded
 from .tape import FEATURE, PARAMETER
 from .values import Origin, Value, in_rows, rule_of
 
 CHOOSING = {"nonzero", "arange", "nonzero_static"}
+CHOOSING_OUTPUT = {"sort": 1, "topk": 1, "_unique2": 0, "unique_consecutive": 0}  # an order of rows: none comes twice
 PASSING = {
     "view",
     "squeeze",
@@ -107,6 +108,8 @@ def _is_choice(step: Step, place: int) -> bool:
     operation = trace.operations[step.inputs[place][1]]
     while operation is not None and operation.name in PASSING and operation.numbers:
         operation = trace.operations[operation.numbers[0]]
+    if operation is not None and CHOOSING_OUTPUT.get(operation.name) == operation.output:
+        return True
     if operation is None or operation.name not in CHOOSING:
         return False
     if operation.name == "arange":
@@ -144,8 +147,8 @@ def scatter(step: Step) -> Value:
         raise step.refuse("sends rows where features say, so that another graph may send them elsewhere.")
     reader = step.reader
     reduction = step.argument(4, "reduce", "sum") if name == "scatter_reduce" else "sum"
-    if source not in step.features:
-        raise step.refuse("writes numbers of structure among features.")
+    if source not in step.features and reduction == "sum":
+        return affine(step)
     value = step.form(source).arranged()
     if value.row_dimension() is None and value.places[1].dim() and 1 in (value.axis.sizes):
         raise step.refuse("sends a single row.")
@@ -399,7 +402,27 @@ def _left(step: Step, value: Value, place: int, other: int) -> Value:
     if sizes != (len(own[0]), len(own[1])):
         axis, into = reader.target_of(step.inputs[other], sizes)
     reader.note(step, "matrix of coefficients times rows")
-    return batch_left(step, value, matrices, axis, into, reader.kind(step.inputs[other]) == FEATURE)
+    of_features = reader.kind(step.inputs[other]) == FEATURE
+    parts = []
+    for positions in _positions_of_columns(value):
+        part = moved(
+            value, tuple(value.places[i].index_select(-2 if place > other else -1, p) for i, p in enumerate(positions))
+        )
+        chosen = [one.index_select(-1, positions[i]) for i, one in enumerate(matrices)]
+        parts.append(batch_left(step, part.arranged(), chosen, axis, into, of_features))
+    return replace(parts[0], form=total([part.form for part in parts]))
+
+
+def _positions_of_columns(value: Value) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Where along the rows' dimension each group of columns stands: one group, unless several lie behind another."""
+    found: list[list[torch.Tensor]] = []
+    for side in (0, 1):
+        dimension = value.row_dimension()
+        assert dimension is not None
+        columns = np.moveaxis(value.columns(side), dimension, 0)
+        groups = np.unique(columns.reshape(len(columns), -1), axis=0, return_inverse=True)[1].reshape(-1)
+        found.append([torch.from_numpy(np.flatnonzero(groups == g)) for g in range(int(groups.max(initial=0)) + 1)])
+    return list(zip(*found, strict=True))
 
 
 def batch_left(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -99,25 +100,27 @@ class Calls:
         return found[-1].to(torch.float64)
 
     def value(self, z: FloatArray) -> FloatArray:
-        """phi(z) - phi(0)."""
+        """phi(z) - phi(0); 0 where the function is infinite, which no number of a model is."""
         with torch.no_grad():
-            return np.asarray(self.on(torch.from_numpy(np.ascontiguousarray(z))).numpy() - self.at_zero)
+            found = self.on(torch.from_numpy(np.ascontiguousarray(z))).numpy()
+        return np.asarray(np.where(np.isfinite(found), found - self.at_zero, 0.0))
 
     def derivative(self, z: FloatArray) -> FloatArray:
-        """phi'(z)."""
+        """phi'(z); 0 where that is infinite: a rate there multiplies a difference of 0."""
         given = torch.from_numpy(np.ascontiguousarray(z)).requires_grad_()
         with torch.enable_grad():
             result = self.on(given)
             if not result.requires_grad:
                 return np.zeros_like(z)
             (slope,) = torch.autograd.grad(result.sum(), given)
-        return np.asarray(slope.numpy())
+        return np.nan_to_num(slope.numpy(), nan=0.0, posinf=0.0, neginf=0.0)
 
-    @property
+    @cached_property
     def at_zero(self) -> float:
-        """phi(0)."""
+        """phi(0), or 0 where that is infinite."""
         with torch.no_grad():
-            return float(self.on(torch.zeros(1, dtype=torch.float64)))
+            found = float(self.on(torch.zeros(1, dtype=torch.float64)))
+        return found if np.isfinite(found) else 0.0
 
 
 def activation_of(step: Step) -> Activation:
@@ -133,11 +136,6 @@ def of_calls(reader: Reader, value: Both, root: Both) -> Activation:
     if names == ["sigmoid", "mul"]:
         return activations.silu()
     function = Calls(tuple(_calls(reader, value, root)))
-    if not (np.isfinite(function.at_zero) and np.isfinite(function.derivative(np.zeros(1))).all()):
-        raise reader.step(value).refuse(  # type: ignore[union-attr]
-            "applies a function to features that is infinite, or infinitely steep, at 0, which has no exact reading; "
-            "add a small number to its argument."
-        )
     return Activation("+".join(names), function.value, function.derivative, kinked=True, constant=function.at_zero)
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ...network.activations import relu, sigmoid
+from ...network.activations import Activation, relu, sigmoid
 from .columns import fold, moved
 from .crossing import batch_left
-from .elementwise import of_calls, root_of
+from .elementwise import Calls, of_calls, root_of
 from .reader import Both, Reader, Step
 from .tape import FEATURE, PARAMETER, Number
 from .values import Value, rule_of
@@ -78,6 +78,19 @@ def gated_linear_unit(step: Step) -> Value:
     return product(step, [halves[0], gate])
 
 
+def softmax(step: Step) -> Value:
+    """Exponentials, and one over their sum as a coefficient."""
+    reader, value = step.reader, step.form(0)
+    exponential = Calls((("exp", "default", (Number(0),), (), 0),))
+    found = reader.activate(value, Activation("exp", exponential.value, exponential.derivative, constant=1.0))
+    scales = []
+    for side in (0, 1):
+        given = reader.tensor(step.inputs[0], side).to(torch.float64)
+        scales.append(reader.tensor(step.value, side).to(torch.float64) / given.exp())
+    reader.note(step, "softmax: one over the sum of exponentials is a coefficient")
+    return reader.scale(found, (scales[0], scales[1]), of_features=True)
+
+
 def power(step: Step) -> Value:
     """Small whole powers are products; others act on each number."""
     exponent = step.argument(1, "exponent")
@@ -141,9 +154,10 @@ def layer_norm(step: Step) -> Value:
     if value.row_dimension() in [d % value.places[1].dim() for d in dims]:
         raise step.refuse("takes the mean and deviation over rows.")
     size = int(np.prod(step.argument(1, "normalized_shape")))
-    if value.width != size:
+    if value.width % size:
         raise step.refuse("norms a part of each row.")
-    centred = value.mapped(np.eye(size) - 1.0 / size)
+    blocks = np.kron(np.eye(value.width // size), np.ones((size, size)) / size)
+    centred = value.mapped(np.asarray(np.eye(value.width) - blocks))
     scales = []
     for side in (0, 1):
         given = reader.tensor(step.inputs[0], side).to(torch.float64)
@@ -177,6 +191,9 @@ def product_of_matrices(step: Step, offset: int) -> Value:
             return batch_left(
                 step, value.arranged(), matrices, value.axis, (value.rows_along(0), value.rows_along(1)), True
             )
+    shares = [i for i in (0, 1) if len(shape) == 3 and is_normalised(reader, step.inputs[offset + i][1])]
+    if len(shares) == 1:
+        return structure_by_row(step, offset + 1 - shares[0], offset + shares[0])
     first = reader.read(left)
     if len(shape) == 3 and first.row_dimension() == 0 and value.row_dimension() == 0:
         return _by_row(step, first, value)
@@ -184,7 +201,7 @@ def product_of_matrices(step: Step, offset: int) -> Value:
 
 
 def structure_by_row(step: Step, place: int, other: int) -> Value:
-    """A batch of products where one factor is no feature: element-wise products, added up."""
+    """A batch of products where one factor is coefficients: element-wise products, added up."""
     reader = step.reader
     if len(step.shapes[1]) != 3:
         raise step.refuse("multiplies the columns of features with structure.")
@@ -202,8 +219,10 @@ def structure_by_row(step: Step, place: int, other: int) -> Value:
         else:
             wide.append(value.places[side].unsqueeze(1).expand(size).contiguous())
             factors.append(left.unsqueeze(-1).expand(size))
-    plain = reader.kind(step.inputs[other]) == PARAMETER
-    scaled = reader.scale(moved(value, (wide[0], wide[1])), (factors[0], factors[1]), of_features=False, plain=plain)
+    kind = reader.kind(step.inputs[other])
+    scaled = reader.scale(
+        moved(value, (wide[0], wide[1])), (factors[0], factors[1]), of_features=kind == FEATURE, plain=kind == PARAMETER
+    )
     return sum_over(step, scaled, 2)
 
 
@@ -268,7 +287,7 @@ def is_normalised(reader: Reader, number: int) -> bool:
     operation = trace.operations[number]
     if operation is None or trace.kinds[number] != FEATURE:
         return False
-    if operation.name == "_softmax":
+    if operation.name in ("_softmax", "_safe_softmax"):
         return True
     numbers = operation.numbers
     if operation.name == "div":

@@ -121,10 +121,15 @@ FUNCTIONS: dict[str, Callable[[Step], Value]] = {
             "constant_pad_nd",
             "flip",
             "roll",
+            "unfold",
         ],
         columns.view,
     ),
     **dict.fromkeys(("sum", "mean"), columns.reduce),
+    **dict.fromkeys(
+        ("convolution", "cumsum", "avg_pool2d", "_adaptive_avg_pool2d", "upsample_nearest1d", "upsample_linear1d"),
+        columns.linear_in_rows,
+    ),
     **dict.fromkeys(("index_select", "index", "gather"), crossing.gather),
     "embedding": _lookup,
     **dict.fromkeys(
@@ -137,6 +142,7 @@ FUNCTIONS: dict[str, Callable[[Step], Value]] = {
     **dict.fromkeys((*elementwise.KNOWN, *elementwise.OTHERS), _activation),
     "_prelu_kernel": _prelu,
     "pow": factors.power,
+    **dict.fromkeys(("_softmax", "_safe_softmax"), factors.softmax),
     "native_layer_norm": factors.layer_norm,
     **dict.fromkeys(("maximum", "minimum"), factors.highest),
     **dict.fromkeys(("max", "min", "amax", "amin"), highest.over_columns),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .columns import moved
+from .columns import moved, one_row
 from .crossing import extreme_of
 from .reader import Step
 from .values import Value
@@ -46,13 +46,12 @@ def _over_rows(step: Step, value: Value, over: list[int], least: bool) -> Value:
     reader = step.reader
     if over != [value.row_dimension()] or step.shapes[1].numel() != value.width:
         raise step.refuse("takes the largest over rows and columns at once; write it as two steps.")
-    axis, _ = reader.target_of(None, (1, 1))
     rows = value.listed(0), value.listed(1)
-    sent = tuple(np.zeros(len(one), dtype=np.int64) for one in rows)
+    axis, graph = reader.graph_of(rows)
+    sent = tuple(np.full(len(one), own) for one, own in zip(rows, graph, strict=True))
     form = extreme_of(step, value, rows, sent, axis, least)
     reader.note(step, "readout: the largest of all rows")
-    places = [torch.arange(value.width).reshape(shape) for shape in step.shapes]
-    return Value(form, axis, (places[0], places[1]))
+    return Value(form, axis, one_row(step, value, graph))
 
 
 def _numbered(places: torch.Tensor, over: list[int]) -> torch.Tensor:

@@ -16,6 +16,7 @@ import torch
 from ...arrays import FloatArray, IntArray
 from ...errors import InputError
 from ...network.activations import Activation
+from ...network.readouts import End
 from ..bases import Base, Bases
 from ..forms import Form, base_form
 from ..tape import UnreadableModel
@@ -312,8 +313,7 @@ class Reader:
         fields = set() if index is None else self.traces[1].fields_of(index[1])
         every = np.arange(sizes[0]), np.arange(sizes[1])
         if "batch" in fields or (sizes == (1, 1) and self.nodes.sizes != (1, 1)):
-            kind, rows = (INSIDE, EDGES) if self.graphs_inside else (GRAPHS, GRAPHS)
-            return self.axes.setdefault(kind, Axis(rows, sizes, of_graphs=True)), every
+            return self._graphs(sizes), every
         if sizes == self.nodes.sizes:
             return self.nodes, every
         if index is not None:
@@ -324,6 +324,23 @@ class Reader:
             f"adds rows up into {sizes[1]} rows that are neither the nodes nor the graphs of the data; number them by "
             "`edge_index` or `batch`."
         )
+
+    def graph_of(self, rows: tuple[IntArray, IntArray]) -> tuple[Axis, tuple[int, int]]:
+        """The axis of graphs, and the one that these nodes are all nodes of; else they stand for the whole."""
+        if all("batch" in given for given in self.given):
+            batches = [self.tensor((self.given[0]["batch"], self.given[1]["batch"]), side).numpy() for side in (0, 1)]
+            sizes = tuple(int(one.max(initial=0)) + 1 for one in batches)
+            own = tuple(int(one[rows[side]].min(initial=sizes[side])) for side, one in enumerate(batches))
+            if all(np.array_equal(rows[side], np.flatnonzero(one == own[side])) for side, one in enumerate(batches)):
+                return self._graphs((sizes[0], sizes[1])), (own[0], own[1])
+        return self._graphs((1, 1)), (0, 0)
+
+    def _graphs(self, sizes: tuple[int, int]) -> Axis:
+        kind, rows = (INSIDE, EDGES) if self.graphs_inside else (GRAPHS, GRAPHS)
+        axis = self.axes.setdefault(kind, Axis(rows, sizes, of_graphs=True))
+        if axis.sizes != sizes:
+            raise InputError("adds up rows of one graph, and elsewhere rows of all graphs together.")
+        return axis
 
     def pairs(self, sizes: tuple[int, int]) -> Axis:
         """The links that are asked for."""
@@ -339,7 +356,9 @@ class Reader:
         if same is not None and plain:
             return value.mapped(np.diag(same))
         rules = [rule for rule in map(rule_of, value.form.terms) if rule is not None]
-        if value.form.bias is not None or (of_features and any(rule.arrived or rule.of_features for rule in rules)):
+        at_ends = any(isinstance(term.coefficients, End) for term in value.form.terms)
+        busy = of_features and any(rule.arrived or rule.of_features for rule in rules)
+        if value.form.bias is not None or at_ends or busy:
             value = self.hold(value)
         return replace(value, form=scaled(value.form, value.axis, tables, of_features=of_features), origin=None)
 

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...arrays import IntArray
 from ..tape import UnreadableModel
+from .opened import OPENED
 
 PARAMETER, STRUCTURE, FEATURE = 0, 1, 2  # what a value depends on: each includes those before it
 SHAPES_ONLY = {
@@ -202,6 +203,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         numbers = list(numbers_in((seen, tuple(seen_kwargs.values()))))
         kind = max((self.trace.kinds[number] for number in numbers), default=PARAMETER)
         kind = PARAMETER if name in SHAPES_ONLY else kind
+        if kind == FEATURE and name in OPENED:
+            with self:
+                opened = OPENED[name](*args, **kwargs)
+            if opened is not NotImplemented:
+                return opened
         result = function(*args, **kwargs)
         place = user_line()
         if not isinstance(result, (torch.Tensor, tuple, list)):
