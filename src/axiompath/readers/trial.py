@@ -302,7 +302,7 @@ def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -
     """The output of a copy of the model (as `copy_model` makes it) on one graph."""
     arguments = find_arguments(duplicate, data, "data", call)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             result = _try_as_is_first(lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate))
     except (InputError, MemoryError):
         raise

@@ -113,7 +113,7 @@ class Calls:
             if not result.requires_grad:
                 return np.zeros_like(z)
             (slope,) = torch.autograd.grad(result.sum(), given)
-        return np.nan_to_num(slope.numpy(), nan=0.0, posinf=0.0, neginf=0.0)
+        return np.asarray(np.nan_to_num(slope.numpy(), nan=0.0, posinf=0.0, neginf=0.0))
 
     @cached_property
     def at_zero(self) -> float:
