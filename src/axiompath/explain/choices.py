@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..paths.table import PathTable, concatenate
+from ..paths.table import PathTable, concatenate, list_order
 from ..selection import Selection
 from ..selection.choice import FEWEST, STATUS, solve_many
 from ..selection.solve import Answers
 from .candidates import Candidates, ListedPaths
-from .question import Question
-from .remains import ends_of
+from .question import RELAXED, Question
+from .remains import ends_of, told_weights
+
+WEIGHT_DIGITS, SHARE_DIGITS = 6, 9  # that are compared; a relaxation is solved to about 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,8 @@ def make_choices(
 ) -> Choices:
     """The answers about all targets of the source, without a word of groups."""
     size = len(source.rows)
+    if question.method in RELAXED:
+        chosen = in_order(source.change, source.rows, chosen, by_weight=question.method != "exact")
     return Choices(
         source.rows,
         chosen,
@@ -60,6 +64,22 @@ def make_choices(
         source.left_out(chosen) if question.depth is None else np.full((size, 2), np.nan),
         as_objects([()] * size),
     )
+
+
+def in_order(change: Change, rows: IntArray, chosen: PathTable, *, by_weight: bool) -> PathTable:
+    """The chosen of each target by weight where that tells them apart, then by share, then by path.
+
+    Weights and shares are compared by as many digits as no rounding reaches.
+    """
+    owner = chosen.owner
+    shares = np.abs((chosen.contributions * told_weights(change, rows)[owner]).sum(axis=1))
+    largest = np.zeros(len(rows))
+    np.maximum.at(largest, owner, shares)
+    size = np.where(largest > 0, largest, 1.0)[owner]
+    weights = np.round(chosen.weights, WEIGHT_DIGITS) if by_weight else np.zeros(len(owner))
+    place = np.argsort(list_order(chosen.paths, owner))
+    order = np.lexsort((place, -np.round(shares / size, SHARE_DIGITS), -weights, owner))
+    return chosen.take_rows(order)
 
 
 def take_selection(source: Candidates, question: Question, table: PathTable, selection: Selection) -> Choices:
