@@ -93,6 +93,24 @@ def test_the_package_and_its_tests_need_nothing_of_research():
     assert len(FILES["datasets"].read_text().splitlines()) <= 150
 
 
+def test_no_test_module_imports_another():
+    """What tests share lies in tests/support and beside the models that they read."""
+    tests = Path(__file__).parent
+    names = {path.stem for path in tests.rglob("test_*.py")}
+    found = [
+        f"{path.relative_to(tests)} imports {node.module}"
+        for path in tests.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and names & {*(node.module or "").split(".")}
+    ]
+    assert found == []
+
+
+def test_folders_of_tests_are_those_of_the_package():
+    packages = {path.name for path in SOURCE.iterdir() if path.is_dir()} | {"support", "golden", "windows"}
+    assert {path.name for path in Path(__file__).parent.iterdir() if any(path.glob("**/*.py"))} <= packages
+
+
 def test_every_refusal_is_an_input_error():
     """What is raised with a sentence is the user's to mend, and says so by its type; the rest are assertions."""
     builtin = {"ValueError", "TypeError", "MemoryError", "FileNotFoundError", "KeyError", "IndexError", "RuntimeError"}

@@ -406,6 +406,8 @@ HOSTILE = {
             [2**62] * n)),
         "text for numbers": columns("scan/parts/part-000000.parquet", kl=lambda n: pa.array(["a"] * n)),
         "a task of another kind": renoted("scan/parts/part-000000.parquet", task=[3]),
+        "truth values for lists": columns("scan/parts/part-000000.parquet", logits_before=lambda n: pa.array(
+            [True] * n)),
         "a column twice": columns("scan/parts/part-000000.parquet", paths=twice),
         "a long text, often": columns("scan/parts/part-000000.parquet", kinds=lambda n: pa.array(
             [["a" * 10**5] * 10**4] + [[]] * (n - 1))),

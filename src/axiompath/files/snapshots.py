@@ -71,8 +71,8 @@ def snapshots(
     loops: whether events of a node with itself make an edge. Windows begin at `start`, else with the first event; a
         window is made once events reach its end, or `until` says that they are complete up to there.
     """
-    if isinstance(events, (str, os.PathLike)) and is_snapshots(events):
-        return read_snapshots(events, max_bytes=max_bytes)
+    if isinstance(events, (str, os.PathLike)) and is_snapshots(Path(events)):
+        return read_snapshots(Path(events), max_bytes=max_bytes)
     table = None if nodes is None else read_node_table(nodes, max_bytes, features=features is None)
     if table is not None and features is not None:
         table = table._replace(x=None)

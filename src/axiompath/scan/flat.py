@@ -15,7 +15,7 @@ from ..graphs.labels import ABSENT
 from ..paths.table import KIND_WORDS, UNCHANGED, PathTable
 from ..storage.parquet_pages import longest_text, open_parquet
 from ..storage.safe import MAX_BYTES, Damaged, blamed
-from .parts import PARTNER
+from .parts import PARTNER, check_columns
 
 LONGEST_KIND = 64  # bytes; no kind has as many
 NEEDED = ["target", "name", "problem", "class_before", "class_after", "kl", "num_paths", "kl_residual"]
@@ -44,6 +44,7 @@ def read_flat(path: Path) -> Flat:
         blamed(f"Expected a whole part of a scan at {path} (it is cut short or damaged)."),
         open_parquet(path, MAX_BYTES) as file,
     ):
+        check_columns(file, path)
         held = file.schema_arrow.names
         wanted = [*NEEDED, *NESTED, *([PARTNER] if PARTNER in held else [])]
         if not {*wanted} - {"name"} <= {*held}:

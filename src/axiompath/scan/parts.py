@@ -168,7 +168,7 @@ def read_columns(path: Path, num_rows: int, names: list[str] | None = None) -> p
 def read_nested(path: Path, names: list[str]) -> pa.Table:
     """Columns of a part as they are, lists and maps too, checked against what a part has."""
     with _damaged(path), open_parquet(path, MAX_BYTES) as file:
-        known, _ = _check_columns(file, path)
+        known, _ = check_columns(file, path)
         wanted = pa.schema([(name, known[name]) for name in names])
         if not {*names} <= {*file.schema_arrow.names}:
             raise Damaged("a column that is not there")
@@ -209,7 +209,7 @@ def read_row(path: Path, place: int) -> Explanation | Failure:
 def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Each row, or one alone; and what is said of all of them."""
     with open_parquet(path, MAX_BYTES) as file:
-        (_, notes), limit = _check_columns(file, path), bound_growth(path, MAX_BYTES)
+        (_, notes), limit = check_columns(file, path), bound_growth(path, MAX_BYTES)
         task = notes.get("task", {})
         shared = {"origin": notes.get("origin"), "unit": task.get("unit"), "output": task.get("output")}
         groups = list(range(file.metadata.num_row_groups))
@@ -231,7 +231,7 @@ def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, 
                 yield one.to_pylist(maps_as_pydicts="strict")[0], shared
 
 
-def _check_columns(file: pq.ParquetFile, path: Path) -> tuple[dict[str, pa.DataType], dict[str, Any]]:
+def check_columns(file: pq.ParquetFile, path: Path) -> tuple[dict[str, pa.DataType], dict[str, Any]]:
     """The columns that a part should have, and its notes; refuses a file that has others."""
     notes = parquet.read_notes(file.schema_arrow)
     if not isinstance(task := notes.get("task", {}), dict):
@@ -239,7 +239,17 @@ def _check_columns(file: pq.ParquetFile, path: Path) -> tuple[dict[str, pa.DataT
     known = columns_of(task)
     if not {*known} - OPTIONAL <= {*file.schema_arrow.names} <= {*known}:
         raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
+    if not all(_nests_alike(field.type, known[field.name]) for field in file.schema_arrow):
+        raise Damaged("lists where numbers should be, or numbers where lists")
     return known, notes
+
+
+def _nests_alike(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether both are lists, maps or structures of the same, whatever numbers or words these hold."""
+    for is_kind in (pa.types.is_list, pa.types.is_map, pa.types.is_struct):
+        if is_kind(kind) != is_kind(wanted):
+            return False
+    return _nests_alike(kind.value_type, wanted.value_type) if pa.types.is_list(kind) else True
 
 
 def _damaged(path: Path) -> AbstractContextManager[None]:

@@ -3,7 +3,6 @@
 import re
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from axiompath.network.digests import digest_graph, digest_graphs, digest_networ
 from axiompath.selection import select
 from axiompath.storage.codec import decode, to_plain
 from axiompath.storage.origin import Origin, digest_of
+from support.repository import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def karate():
 
 
 def test_the_release_is_written_in_one_place():
-    project = (Path(__file__).parent.parent / "pyproject.toml").read_text()
+    project = (ROOT / "pyproject.toml").read_text()
     assert re.findall(r"^version = .*$", project, re.MULTILINE) == [
         'version = {attr = "axiompath.storage.origin.RELEASE"}'
     ]
