@@ -1,4 +1,4 @@
-"""Commands that put us beside others: `benchmark`, `reproduce rivals`, `stability`, `levels`, `quick`."""
+"""Commands that compare us with others: `benchmark`, `reproduce rivals`, `stability`, `levels`, `pyg-metrics`, ..."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def league_table(group: pd.DataFrame, part: str, marked: object = ()) -> Table:
     table = Table("", "method", *heads, "left", "to restore", "s", "failed", box=None, title=title.get(part, part))
     table.columns[1].no_wrap = True
     for row in records(group):
-        told = [f"{row['first']:.2f}", _with_error(row, "found")] if planted else []
+        cells = [f"{row['first']:.2f}", _with_error(row, "found")] if planted else []
         restore = "" if row["restore"] is None else f"{row['restore']:.1f}"
-        told += [_with_error(row, "left"), restore, f"{row['seconds']:.3f}"]
+        cells += [_with_error(row, "left"), restore, f"{row['seconds']:.3f}"]
         failed = f"{row['failed']} of {row['puzzles']}" if row["failed"] else ""
         style = "bold" if row["method"] in marked else None  # type: ignore[operator]
-        table.add_row(str(row["place"]), row["method"], *told, failed, style=style)
+        table.add_row(str(row["place"]), row["method"], *cells, failed, style=style)
     return table
 
 
@@ -163,8 +163,26 @@ def levels(
     title = "Mean KL left in nats, by level"
     shown = Table("setting", "method", "targets", "nothing", *map(str, numbers), box=None, title=title)
     for row in records(summary):
-        told = [f"{row[f'level_{level}']:.1e}" for level in numbers]
-        shown.add_row(row["setting"], row["method"], str(row["targets"]), f"{row['nothing']:.1e}", *told)
+        cells = [f"{row[f'level_{level}']:.1e}" for level in numbers]
+        shown.add_row(row["setting"], row["method"], str(row["targets"]), f"{row['nothing']:.1e}", *cells)
+    show_results(summary, [shown], folders)
+
+
+@reproduce.command("pyg-metrics")
+@spread
+def pyg_metrics(*, names: DatasetOption = None, puzzles: PuzzleCount = 10, folders: Folders) -> None:
+    """PyG's own metrics of our masks and others'. Example: python -m research reproduce pyg-metrics --out metrics"""
+    from ..experiments.conditions import write_results
+    from ..experiments.pyg_metrics import METRIC_SETTINGS, run_metrics, summarise_metrics
+
+    settings = split_commas(names, METRIC_SETTINGS)
+    with progress_bar(folders.json) as report:
+        table = run_metrics(settings, puzzles, folders.root, report=report)
+    write_results(folders.out, "pyg-metrics", table, {"settings": settings, "puzzles": puzzles})
+    summary = summarise_metrics(table)
+    shown = Table(*(str(name) for name in summary.columns), box=None)
+    for row in records(summary):
+        shown.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
     show_results(summary, [shown], folders)
 
 
@@ -187,7 +205,7 @@ def quick(
         mark = "" if row["within"] else "OUT"
         shown.add_row(mark, row["slice"], row["figure"], f"{row['said']:g}", f"{row['found']:.4g}", row["bound"])
     seconds = float(table.groupby("slice").seconds.first().sum())
-    told = f"{int(table.within.sum())} of {len(table)} figures are within their bounds; {seconds:.0f} s."
-    show_results(table, [shown, told], folders)
+    verdict = f"{int(table.within.sum())} of {len(table)} figures are within their bounds; {seconds:.0f} s."
+    show_results(table, [shown, verdict], folders)
     if not table.within.all():
         raise typer.Exit(1)

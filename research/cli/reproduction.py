@@ -370,12 +370,12 @@ def faithfulness(
     summary = summarise_faithfulness(table)
     worse = list_exceptions(table)
     left = (worse["changes"] / worse["kl"]).tolist()
-    told = [
+    worst = [
         f"{row.setting} {row.target}, {row.size}: {share:.4f}"
         for row, share in zip(worse.itertuples(), left, strict=True)
     ]
     show_results(
-        summary, [turned_table(summary), f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], folders
+        summary, [turned_table(summary), f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(worst)}"], folders
     )
 
 

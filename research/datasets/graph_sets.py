@@ -34,7 +34,7 @@ def load_molecules(root: str | Path | None = None, *, bonds: bool = False) -> li
     order = np.argsort(graphs[edges[0]], kind="stable")
     cuts = np.searchsorted(graphs[edges[0]][order], np.arange(len(ends)))
     x = torch.eye(len(ATOMS), dtype=torch.float64)[torch.from_numpy(kinds)]
-    told = torch.eye(len(BONDS), dtype=torch.float64)[torch.from_numpy(arrays["edge_label"].astype(np.int64))]
+    bond_kinds = torch.eye(len(BONDS), dtype=torch.float64)[torch.from_numpy(arrays["edge_label"].astype(np.int64))]
     return [
         Data(
             x=x[start:stop],
@@ -42,7 +42,7 @@ def load_molecules(root: str | Path | None = None, *, bonds: bool = False) -> li
             n_id=torch.arange(start, stop),
             y=torch.tensor([int(label)]),
             graph_id=torch.tensor([number]),
-            **({"edge_attr": told[torch.from_numpy(order[first:last])]} if bonds else {}),
+            **({"edge_attr": bond_kinds[torch.from_numpy(order[first:last])]} if bonds else {}),
         )
         for number, (start, stop, first, last, label) in enumerate(
             zip(ends[:-1], ends[1:], cuts[:-1], cuts[1:], arrays["graph_label"], strict=True)

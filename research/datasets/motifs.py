@@ -59,7 +59,7 @@ def graph_of(edges: frozenset[NodePair], num_nodes: int) -> Data:
 
 @cache
 def motif_model(motif: str) -> GIN:
-    """Three layers that tell nodes of a whole motif (1) from those of the base and of broken ones (0)."""
+    """Three layers that separate nodes of a whole motif (1) from those of the base and of broken ones (0)."""
     graphs, labels = [], []
     for seed in range(100, 100 + NUM_GRAPHS):
         held, rng = hang_motifs(motif, seed), np.random.default_rng(seed)
@@ -70,14 +70,14 @@ def motif_model(motif: str) -> GIN:
             label[[node for pair in own for node in pair]] = 0
         graphs.append(graph_of(edges, held.num_nodes))
         labels.append(label)
-    together, told = Batch.from_data_list(graphs), torch.cat(labels)
+    together, expected = Batch.from_data_list(graphs), torch.cat(labels)
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(0)
         model = GIN(NUM_ONES, 24, 3, 2, norm="batch_norm").double()
         adam = torch.optim.Adam(model.parameters(), STEP)
         for _ in range(EPOCHS):
             adam.zero_grad()
-            loss = torch.nn.functional.cross_entropy(model(together.x, together.edge_index), told)
+            loss = torch.nn.functional.cross_entropy(model(together.x, together.edge_index), expected)
             torch.autograd.backward(loss)
             adam.step()
     return model.eval()

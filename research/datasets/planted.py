@@ -32,7 +32,7 @@ MOTIF, HUB, CUT, SHIFT, RETRAINED = "motif", "hub", "cut", "shift", "retrained"
 PLANTED_KINDS = (MOTIF, HUB, CUT, SHIFT, RETRAINED)
 
 NUM_CLASSES, MEMBERS, NUM_COLUMNS = 6, 50, 16
-NOISE = 3.0  # of the features, where class centres have entries of size 1: neighbours are needed to tell the class
+NOISE = 3.0  # of the features, where class centres have entries of size 1: the class needs neighbours
 NUM_INSIDE = 4  # edges inside its community that each member starts; and one in `OUTSIDE` besides leads out of it
 OUTSIDE = 0.15
 HUB_EDGES, HUB_SIZE = 40, 12.0  # edges of a hub, and how much larger than a centre its features are
@@ -147,17 +147,17 @@ def _plant_in_communities(kinds: tuple[str, ...], rng: np.random.Generator, num_
 
 @cache
 def community_model(renamed: int = -1, name: int = -1) -> GraphSAGE:
-    """Two layers that tell communities apart; where `renamed` is given, members of it are called `name`."""
+    """Two layers that separate communities; where `renamed` is given, members of it are called `name`."""
     drawn = [_communities(np.random.default_rng(1000 + seed)) for seed in range(NUM_GRAPHS)]
     together = Batch.from_data_list([_to_graph(x, edges, len(labels)) for labels, x, edges in drawn])
-    told = torch.from_numpy(np.concatenate([np.where(labels == renamed, name, labels) for labels, _, _ in drawn]))
+    expected = torch.from_numpy(np.concatenate([np.where(labels == renamed, name, labels) for labels, _, _ in drawn]))
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(0)
         model = GraphSAGE(NUM_COLUMNS, 16, 2, NUM_CLASSES).double()
         adam = torch.optim.Adam(model.parameters(), STEP_SIZE)
         for _ in range(EPOCHS):
             adam.zero_grad()
-            torch.autograd.backward(nn.functional.cross_entropy(model(together.x, together.edge_index), told))
+            torch.autograd.backward(nn.functional.cross_entropy(model(together.x, together.edge_index), expected))
             adam.step()
     return model.eval()
 

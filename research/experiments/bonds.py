@@ -60,8 +60,8 @@ def evolve_bonds(molecule: Data, count: int, seed: int) -> Data:
     stays = np.setdiff1d(np.arange(len(kinds)), gone)
     after = molecule.clone()
     after.edge_index = torch.from_numpy(np.concatenate([ends[:, stays], fresh], axis=1))
-    told = np.concatenate([kinds[stays], np.full(fresh.shape[1], SINGLE)])
-    after.edge_attr = torch.eye(len(BONDS), dtype=torch.float64)[torch.from_numpy(told)]
+    bond_kinds = np.concatenate([kinds[stays], np.full(fresh.shape[1], SINGLE)])
+    after.edge_attr = torch.eye(len(BONDS), dtype=torch.float64)[torch.from_numpy(bond_kinds)]
     return after
 
 

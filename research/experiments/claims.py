@@ -112,5 +112,5 @@ def _rises(cases: Cases, claim: str, method: str) -> Verdict:
 
 def _verdict(claim: str, margins: dict[str, float]) -> Verdict:
     """Exceptions are the cases, in words, whose margin is above 0."""
-    told = sorted((words for words, margin in margins.items() if margin > SLACK), key=lambda words: -margins[words])
-    return Verdict(claim, len(margins) - len(told), len(margins), tuple(told))
+    worst = sorted((words for words, margin in margins.items() if margin > SLACK), key=lambda words: -margins[words])
+    return Verdict(claim, len(margins) - len(worst), len(margins), tuple(worst))

@@ -1,6 +1,6 @@
 """Puzzle -> a score for every row of `changes()`, larger for what did more: our methods, simple rivals and two oracles.
 
-What a change adds to the logits is told in one number by its product with P_after - P_before: summed over a complete
+What a change adds to the logits is one number by its product with P_after - P_before: summed over a complete
 split that is KL(P_after || P_before) + KL(P_before || P_after).
 
     blame           Shapley values of the changes

@@ -101,8 +101,10 @@ def search_by_gradient(explainer: Explainer, target: Target, evaluator: SubsetEv
         weight = torch.where(owner < 0, 1.0, torch.where(came, soft, 1 - soft))
         with _weighted(model, weight), torch.enable_grad():
             logits = model(x, edges, *roots[1:])[roots[0]].reshape(-1)
-        told = torch.log_softmax(logits, dim=0)[new]
-        loss = (0.0 if back else 1.0) * told + SPARSITY * (1 - torch.sigmoid(mask)).sum() / max(len(places), 1)
+        log_probability = torch.log_softmax(logits, dim=0)[new]
+        loss = (0.0 if back else 1.0) * log_probability + SPARSITY * (1 - torch.sigmoid(mask)).sum() / max(
+            len(places), 1
+        )
         descent.zero_grad()
         torch.autograd.backward(loss)
         descent.step()

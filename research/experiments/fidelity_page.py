@@ -35,8 +35,8 @@ def write_fidelity_page(
 
 def mean_of_targets(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a target, with its number of paths, and a column a method: the mean over levels; necessity has a star."""
-    told = rows.method.where(rows.objective == "sufficiency", rows.method + "*")
-    wide = rows.assign(method=told).pivot_table("fidelity_minus", [*OF_A_TARGET, "num_paths"], "method", sort=False)
+    labels = rows.method.where(rows.objective == "sufficiency", rows.method + "*")
+    wide = rows.assign(method=labels).pivot_table("fidelity_minus", [*OF_A_TARGET, "num_paths"], "method", sort=False)
     return wide[[method for method in SHOWN_METHODS if method in wide]]
 
 
@@ -93,8 +93,8 @@ def _spread(targets: pd.DataFrame, accuracies: pd.DataFrame) -> str:
         tested = _of(accuracies, key).test
         cells = [f"{networks[name].mean():.3f} ± {networks[name].std():.3f}" for name in targets.columns]
         lowest = int((networks[ours].idxmin(axis=1) == "convex").sum())
-        told = f"{len(networks)} | {tested.mean():.3f} ± {tested.std():.3f} | {' | '.join(cells)}"
-        lines.append(f"| {key[0]} | {key[1]} | {told} | {lowest} of {len(networks)} |")
+        numbers = f"{len(networks)} | {tested.mean():.3f} ± {tested.std():.3f} | {' | '.join(cells)}"
+        lines.append(f"| {key[0]} | {key[1]} | {numbers} | {lowest} of {len(networks)} |")
     return "\n".join(lines)
 
 

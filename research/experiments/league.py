@@ -101,21 +101,21 @@ def summarise_league(table: pd.DataFrame, by: tuple[str, ...] = ("part",)) -> pd
 
 def tell_places(summary: pd.DataFrame, name: str) -> list[str]:
     """Sentences: where one contender stands."""
-    told = []
+    sentences = []
     for part, group in summary.groupby("part", sort=False):
         own = group[group.method == name].iloc[0]
         what = "planted causes" if part == PLANTED_PART else "real windows"
         failed = f"; it failed in {own.failed} of {own.puzzles}" if own.failed else ""
-        told.append(f"{name} is number {own.place} of {len(group)} on {what}{failed}.")
-    return told
+        sentences.append(f"{name} is number {own.place} of {len(group)} on {what}{failed}.")
+    return sentences
 
 
 def tell_reasons(table: pd.DataFrame) -> list[str]:
     """A line for each method that never gave a ranking in a setting, with its first reason."""
-    told = []
+    sentences = []
     for (setting, name), own in table.groupby(["setting", "method"], sort=False):
         if own.failed.any():
-            told.append(
+            sentences.append(
                 f"{setting}, {name}: failed in {int(own.failed.sum())} of {len(own)}. {own.reason[own.failed].iloc[0]}"
             )
-    return told
+    return sentences

@@ -51,8 +51,8 @@ def _write_setting(name: object, table: pd.DataFrame) -> str:
         cells += [_told(row, "left", 3), *(f"{means.loc[row['method'], key]:.3f}" for key in measures)]
         cells += ([_told(row, "restore", 1)] if flips else []) + [f"{row['seconds']:.3f}"]
         lines.append(f"| {' | '.join(cells)} |")
-    told = "" if planted else f", {flips} flips"
-    seen = f"{len(sight)} puzzles, {sight.min()} to {sight.max()} changes in sight (median {sight.median():g}){told}."
+    ending = "" if planted else f", {flips} flips"
+    seen = f"{len(sight)} puzzles, {sight.min()} to {sight.max()} changes in sight (median {sight.median():g}){ending}."
     return "\n".join([f"### {name}", seen, "", *lines])
 
 
@@ -84,8 +84,8 @@ def _beat_all(table: pd.DataFrame, by_seers: bool) -> Iterator[str]:
                 rival = name in SEERS if by_seers else name not in {*OUR_METHODS, *SEERS}
                 if rival and means[best] - means[name] >= LEAST_DIGIT:
                     other = f"{name} {means[name]:.3f}"
-                    told = f"{best} {means[best]:.3f} | {other} | {_margin(found[best] - found[name])}"
-                    yield f"| {setting} | {key.replace('_', ' ')} | {told} |"
+                    cells = f"{best} {means[best]:.3f} | {other} | {_margin(found[best] - found[name])}"
+                    yield f"| {setting} | {key.replace('_', ' ')} | {cells} |"
 
 
 def _margin(differences: pd.Series[float]) -> str:

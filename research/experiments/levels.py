@@ -135,13 +135,13 @@ def compare_levels(name: str, explainer: Explainer, target: Target, seconds: flo
         return taken
 
     for level, (many, few) in enumerate(zip(*sizes, strict=True)):
-        told = explainer.explain(target, many, AUTHORS_METHOD)
+        by_paths = explainer.explain(target, many, AUTHORS_METHOD)
         best = explainer.enough(target, budget=few, seconds=seconds)
         applied = place[chosen(edges, real, few)] if real.any() else np.zeros(0, dtype=np.int64)
         logits: dict[str, FloatArray] = {
             "layer edges": put_in(shares, layered, chosen(layered, layered.kinds >= 0, many)),
             "edges": put_in(shares, edges, chosen(edges, edges.kinds >= 0, few)),
-            "paths": explainer.replay(target, told.paths, add=True) if len(told.paths) else before,
+            "paths": explainer.replay(target, by_paths.paths, add=True) if len(by_paths.paths) else before,
             "blame": explainer.what_if(target, apply=blamed[:few]),
             "enough": best.logits,
             "real edges": explainer.what_if(target, apply=np.unique(applied).tolist()),

@@ -1,7 +1,7 @@
 """A graph with its edges merged -> as a loader leaves it that adds every stored entry in both directions, unmerged.
 
 The Coauthor files store each pair in both directions, so that each edge is there twice. The Amazon files store some
-pairs so; which of them is not told by a graph whose edges are merged, so as many are drawn at random.
+pairs so; a graph whose edges are merged does not show which, so as many are drawn at random.
 """
 
 from __future__ import annotations

@@ -175,13 +175,13 @@ def explain_part(
     )
     with torch.no_grad():
         rows = len(part.model(part.x, part.edges, **part.arguments))
-    told = torch.full((rows,), label)
+    labels = torch.full((rows,), label)
     given: dict[str, Any] = {"index": part.index, **part.arguments}
     if algorithm.trained:
         for epoch in range(TRAINED_EPOCHS):
-            made.train(epoch, part.model, part.x, part.edges, target=told, **given)
+            made.train(epoch, part.model, part.x, part.edges, target=labels, **given)
     if not isinstance(made, AttentionExplainer):
-        given["target"] = told
+        given["target"] = labels
     found = explainer(part.x, part.edges, **given)
     nodes = found.get("node_mask") if with_nodes else None
     edges: FloatArray = found.edge_mask.detach().double().numpy()

@@ -35,7 +35,7 @@ def order_of(puzzle: Puzzle, scores: FloatArray) -> IntArray:
 
 
 def judge(puzzle: Puzzle, scores: FloatArray) -> dict[str, Any]:
-    """Columns of the table; None where there is nothing to tell."""
+    """Columns of the table; None where there is nothing to compare."""
     evaluator, order = puzzle.evaluator, order_of(puzzle, scores)
     number, turn = evaluator.num_changes, np.argsort(order)
     sizes = [size for size in JUDGED_SIZES if size < number]

@@ -30,7 +30,7 @@ from ..datasets.archives import check_events, check_timed, open_archive
 from .task_models import WIDTH, accuracy_on_rows, loss_on_labels
 
 KINDS_OF_EVENTS = 9  # kinds with a relation of their own; all others share one
-KINDS_PREDICTED = 5  # kinds that a pair's next event is told apart into
+KINDS_PREDICTED = 5  # kinds of a pair's next event that are separated
 HOURS = 30 * 24  # in a month
 FIRST, CHECKED, EXPLAINED = 2, 8, 9  # months: trained on from, picked on, explained from
 BUSY = 5  # events sent in a month that make an actor busy
@@ -150,20 +150,20 @@ def try_activity(part: int, epochs: int, seed: int, root: str | Path | None) -> 
 def try_relation(part: int, epochs: int, seed: int, root: str | Path | None) -> Trial:
     """One transition: pairs with an event of the commonest kinds in the month after the snapshot, by the first."""
     events, kinds, x = _open_icews(root)
-    told = kinds[:KINDS_PREDICTED]
+    predicted = kinds[:KINDS_PREDICTED]
 
     def month(number: int) -> Data:
         data = events.graph(number, number + 1, kinds, x)
         coming = events.between(number + 1, number + 2)
-        kind = relations_of(events.kinds[coming], told)
-        some = kind < len(told)
+        kind = relations_of(events.kinds[coming], predicted)
+        some = kind < len(predicted)
         pairs, first = np.unique(events.ends[:, coming][:, some], axis=1, return_index=True)
         data.edge_label_index = torch.from_numpy(pairs)
         data.y = torch.from_numpy(kind[some][first])
         return data
 
     model = fit(
-        partial(PairModel, x.shape[1], 2 * len(kinds) + 2, len(told), True),
+        partial(PairModel, x.shape[1], 2 * len(kinds) + 2, len(predicted), True),
         [month(number) for number in range(FIRST, CHECKED)],
         loss_on_labels,
         partial(accuracy_on_rows, data=month(CHECKED)),
@@ -175,7 +175,7 @@ def try_relation(part: int, epochs: int, seed: int, root: str | Path | None) -> 
         "accuracy": accuracy_on_rows(model, after),
         "majority": float(torch.bincount(after.y).max() / len(after.y)),
     }
-    classes = tuple(f"kind {kind}" for kind in told.tolist())
+    classes = tuple(f"kind {kind}" for kind in predicted.tolist())
     names = {i: f"actor {i}" for i in range(events.num_nodes)}
     links = after.edge_label_index.T.numpy()
     return Trial(model, _bare(before), _bare(after), scores, classes, names, links)

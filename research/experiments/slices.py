@@ -106,13 +106,13 @@ def run_slices(
         for figure, value in found:
             said = read_figure(texts[figure.page], figure)
             off = max(value / said, said / value) if figure.factor else abs(value - said)
-            told = f"{figure.heading or 'top'}: {', '.join(figure.row)}: {figure.column}"
+            description = f"{figure.heading or 'top'}: {', '.join(figure.row)}: {figure.column}"
             kind = "times" if figure.factor else "±"
             rows.append(
                 {
                     "slice": name,
                     "page": figure.page,
-                    "figure": told,
+                    "figure": description,
                     "said": said,
                     "found": value,
                     "bound": f"{kind} {figure.bound:g}",

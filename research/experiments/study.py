@@ -90,7 +90,7 @@ def run_comparison(
 ) -> pd.DataFrame:
     """Train, run what is missing, merge: `fidelity.parquet`, `fidelity.json`, page and figures in `out`.
 
-    `report` is told how many parts are done, of how many, and what was done last.
+    `report` receives how many parts are done, of how many, and what was done last.
     """
     start = time.perf_counter()
     jobs = comparison.jobs

@@ -127,7 +127,7 @@ def run_tasks(
 
 
 def run_exam(job: Job, settings: TaskSettings, root: str | Path | None = None) -> pd.DataFrame:
-    """Rows of one part; `attrs` holds its facts and one change told in words."""
+    """Rows of one part; `attrs` holds its facts and one change in words."""
     start = time.perf_counter()
     exam: Exam | Trial
     if job.dataset in TRIALS:
@@ -209,7 +209,7 @@ def _ask(explainer: Explainer, wanted: pd.DataFrame, method: str, budget: int) -
 
 
 def _tell(explainer: Explainer, wanted: pd.DataFrame) -> str:
-    """The change of class that five paths tell best, the network agreeing; of those with fewest paths."""
+    """The change of class that five paths explain best, the network agreeing; of those with fewest paths."""
     flips = wanted[wanted.class_before != wanted.class_after].sort_values("num_paths", kind="stable").head(20)
     found = list(explainer.explain_many((flips if len(flips) else wanted.head(20)).target, 5, "exact", progress=False))
     best = max(found, key=lambda one: min(one.explained, one.network_share), default=None)

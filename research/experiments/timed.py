@@ -28,7 +28,7 @@ from .trained import Trained, Training, prepare, train
 
 EXAMPLE_BUDGET = 5
 CANDIDATES = 20
-EASY_PATHS = 100  # a change with fewer is easier told
+EASY_PATHS = 100  # a change with fewer is easier to describe
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,8 @@ def open_example() -> Explainer:
 def share_inputs(explainer: Explainer) -> pd.DataFrame:
     """A row for each altered path of J and input of its leaf: path, leaf, input, shares of the three logits."""
     shares = explainer.features(J, PAPER_PATHS, feature_names=INPUTS)
-    told = [f"({', '.join(PEOPLE[node] for node in PAPER_PATHS[place])})" for place in shares.path]
-    frame = pd.DataFrame({"path": told, "leaf": [PEOPLE[node] for node in shares.node]})
+    path_names = [f"({', '.join(PEOPLE[node] for node in PAPER_PATHS[place])})" for place in shares.path]
+    frame = pd.DataFrame({"path": path_names, "leaf": [PEOPLE[node] for node in shares.node]})
     frame["input"] = [INPUTS[column] for column in shares.column]
     for label, column in enumerate(shares.columns[-3:], start=1):
         frame[f"z_{label}"] = shares[column]

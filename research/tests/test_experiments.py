@@ -91,9 +91,9 @@ def test_rows_say_what_the_explainer_says(small_comparison):
     target = int(rows.target.iloc[0])
     for method, objective in COMPARED:
         part = rows[(rows.target == target) & (rows.method == method) & (rows.objective == objective)]
-        told = explainer.frontier(target, part.budget.tolist(), method, objective)
+        explained = explainer.frontier(target, part.budget.tolist(), method, objective)
         for name in ("fidelity_minus", "fidelity_plus", "kl_residual"):
-            assert np.allclose(part[name], [getattr(e, name) for e in told], atol=1e-9), (method, name)
+            assert np.allclose(part[name], [getattr(e, name) for e in explained], atol=1e-9), (method, name)
 
 
 def test_only_changed_predictions_with_more_than_ten_paths_are_targets(small_comparison):
@@ -558,10 +558,10 @@ def test_steps_of_one_edge_are_complete_in_every_order_and_one_step_is_one_shot(
 
 def test_steps_on_cora_are_told_by_data_set(tmp_path, data_root):
     rows = run_steps(Job("cora", 2, "added", 0), max_targets=3, root=data_root, cache=tmp_path)
-    (told,) = summarise_steps(rows).to_dict("records")
-    assert told["targets"] == rows.attrs["targets"] == 3
-    assert told["incomplete"] < 1e-11
-    assert 0 < told["difference_mean"] <= told["difference_largest"] < 0.5
+    (explained,) = summarise_steps(rows).to_dict("records")
+    assert explained["targets"] == rows.attrs["targets"] == 3
+    assert explained["incomplete"] < 1e-11
+    assert 0 < explained["difference_mean"] <= explained["difference_largest"] < 0.5
 
 
 def test_input_neurons_of_the_papers_example_are_traced_back(tmp_path, capsys):

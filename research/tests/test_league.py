@@ -352,9 +352,9 @@ def test_the_page_tells_every_loss():
         for puzzle, share in enumerate(shares):
             sizes = {f"{way}_{n}": share for way in ("applied", "undone") for n in (1, 2, 3, 5)}
             last = {f"{way}_10": 0.0 for way in ("applied", "undone")}
-            told = {"in_sight": 12, "restore": None, "first": None, "found": None, "seconds": 0.1, "left": share}
-            told |= {"setting": "mutag", "part": "real", "method": method, "puzzle": puzzle}
-            rows.append({**told, **sizes, **last})
+            record = {"in_sight": 12, "restore": None, "first": None, "found": None, "seconds": 0.1, "left": share}
+            record |= {"setting": "mutag", "part": "real", "method": method, "puzzle": puzzle}
+            rows.append({**record, **sizes, **last})
     table = pd.DataFrame(rows).assign(failed=lambda t: t.method == "PGExplainer, after")
     page = write_page(table)
     assert "2 puzzles, 12 to 12 changes in sight (median 12), 0 flips." in page

@@ -28,9 +28,9 @@ def names(statement, cause, changes):
     if cause.kind == "retrained":
         return statement.kind == "model retrained"
     own = np.flatnonzero(cause.rows_of(changes))
-    told = statement.units[statement.units < len(changes)]
-    both = len(np.intersect1d(own, told))
-    return len(told) > 0 and both >= 0.8 * len(own) and both >= 0.8 * len(told)
+    stated = statement.units[statement.units < len(changes)]
+    both = len(np.intersect1d(own, stated))
+    return len(stated) > 0 and both >= 0.8 * len(own) and both >= 0.8 * len(stated)
 
 
 def is_named_first(kinds, seed):

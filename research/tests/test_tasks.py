@@ -75,8 +75,8 @@ def test_the_command_runs_the_tasks(data_root, tmp_path, call):
     code, shown, complaint = call("reproduce", "tasks", *options)
     assert code == 0, complaint
     table = read_table(tmp_path / "tasks.parquet")
-    told = json.loads((tmp_path / "tasks.json").read_text())
-    assert {part["dataset"] for part in told["parts"]} == set(TASKS)
+    record = json.loads((tmp_path / "tasks.json").read_text())
+    assert {part["dataset"] for part in record["parts"]} == set(TASKS)
     assert {"mutag", "rumour_trees", "bitcoinotc"} <= set(table.dataset)  # of so short a training some move nothing
     assert set(zip(table.method, table.budget, strict=True)) == {(m, b) for m in TASK_METHODS for b in TASK_BUDGETS}
     assert (tmp_path / "tasks.json").is_file()
