@@ -24,7 +24,7 @@ from torch_geometric.explain import (
     unfaithfulness,
 )
 
-import axiompath
+from axiompath.pyg import PyGAlgorithm
 
 from .puzzles import Puzzle, open_puzzles
 
@@ -32,8 +32,8 @@ METRIC_SETTINGS = ("house", "cycle", "shift", "cora")  # whose nodes are their r
 NUM_EDGES = 10  # kept of every mask
 EPOCHS = 100  # of GNNExplainer
 ALGORITHMS: Mapping[str, Callable[[Puzzle], Any]] = {
-    "axiompath, the change": lambda puzzle: axiompath.PyGAlgorithm(as_floats(puzzle.before)),
-    "axiompath, one graph": lambda puzzle: axiompath.PyGAlgorithm(None),
+    "axiompath, the change": lambda puzzle: PyGAlgorithm(as_floats(puzzle.before)),
+    "axiompath, one graph": lambda puzzle: PyGAlgorithm(None),
     "GNNExplainer": lambda puzzle: GNNExplainer(epochs=EPOCHS),
     "random": lambda puzzle: DummyExplainer(),
 }

@@ -33,7 +33,7 @@ def test_the_release_is_written_in_one_place():
     assert re.findall(r"^version = .*$", project, re.MULTILINE) == [
         'version = {attr = "axiompath.storage.origin.RELEASE"}'
     ]
-    assert axiompath.__version__ == axiompath.storage.origin.RELEASE == "0.2.0"
+    assert axiompath.__version__ == axiompath.storage.origin.RELEASE == "0.3.0"
 
 
 def test_explanations_say_what_they_are_of(karate, tmp_path):

@@ -17,7 +17,7 @@ from scipy import sparse
 from .codec import Text
 from .memory import CHUNK, pieces
 
-RELEASE = "0.2.0"  # the one place where it is written; pyproject.toml reads it here
+RELEASE = "0.3.0"  # the one place where it is written; pyproject.toml reads it here
 
 
 @dataclass(frozen=True)
