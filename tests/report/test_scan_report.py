@@ -15,16 +15,12 @@ from torch_geometric.nn import GCN
 import axiompath
 from axiompath.change.states import CAUSE_WORDS
 from axiompath.explain.explanation import Explanation
-from axiompath.paths.table import PathTable
 from axiompath.report import scan_page
-from axiompath.report.credits import UNIT_KINDS, Credits, credit_facts, credit_paths, index_changes, match_paths
-from axiompath.report.patterns import code_paths, pattern_words, read_nodes
+from axiompath.report.moves import CHANGES, FLIPS, Moves
 from axiompath.report.scan_page import find_unusual, tell_coverage
-from axiompath.report.statements import Credited, find_statements
-from axiompath.report.survey import BY_BLAME, BY_PATHS, survey_scan
-from axiompath.scan.flat import Flat, read_flat
-from axiompath.scan.scan import read_blame_of
-from support.references import credit_paths_literally
+from axiompath.report.statements import find_groups, levels_of, tell_moves
+from axiompath.report.survey import survey_scan
+from axiompath.scan.flat import read_flat
 from support.scans import CLASSES, EVIL, evolved
 
 
@@ -41,6 +37,12 @@ def scan(explainer, tmp_path_factory):
     return explainer.scan(
         tmp_path_factory.mktemp("scan") / "scan", 5, min_kl=1e-7, workers=1, progress=False, blame=True
     )
+
+
+@pytest.fixture(scope="module")
+def plain(explainer, tmp_path_factory):
+    """With the briefs of flips, as every scan has them."""
+    return explainer.scan(tmp_path_factory.mktemp("plain") / "scan", 5, workers=1, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -97,69 +99,66 @@ def test_parts_by_cause_and_by_change_sum_to_everything(scan, survey):
     told = [e.prob_after[e.class_after] - e.prob_before[e.class_after] for e in scan]
     np.testing.assert_allclose(rows["moved"], told, atol=1e-12)
     np.testing.assert_allclose(rows["explained"], [e.explained for e in scan], atol=1e-9)
-    assert survey.found_by == BY_BLAME
-    facts, tables = read_blame_of(scan)
-    moved_by = (tables[1].told_after - tables[1].told_before).to_numpy()
-    credits = credit_facts(facts, moved_by)
-    sums = np.bincount(credits.targets, weights=credits.carried, minlength=len(moved_by))
-    np.testing.assert_allclose(sums, np.abs(moved_by), atol=1e-9)
+    moves = survey.moves
+    assert moves.found_by == CHANGES
+    sums = np.bincount(moves.target, weights=moves.carried, minlength=len(moves.moved))
+    np.testing.assert_allclose(sums, moves.moved, atol=1e-9)
+    assert sum(part for _, _, part in survey.told.by_kind) == pytest.approx(1, abs=1e-9)
+    assert survey.told.up + survey.told.down == pytest.approx(1, abs=1e-9)
     assert sum(flow[2] for flow in survey.flows) == scan.manifest["num_flipped"]
 
 
-def test_paths_are_credited_as_the_literal_twin_does(scan):
-    changes = scan.changes()
-    index = index_changes(changes)
-    rng = np.random.default_rng(0)
-    for flat in flats(scan):
-        carried = rng.normal(size=len(flat.chosen.paths))
-        found = credit_paths(index, flat, match_paths(index, flat), carried)
-        got = {}
-        for unit, owner, share in zip(*found, strict=True):
-            got[unit, owner] = got.get((unit, owner), 0.0) + share
-        literal = credit_paths_literally(changes, flat, carried)
-        literal = {
-            (
-                key
-                if isinstance(key, int)
-                else index.nobody
-                if key is None
-                else index.touched[index.nodes == key[0]][0],
-                o,
-            ): s
-            for (key, o), s in literal.items()
-        }
-        assert got.keys() == literal.keys()
-        for key, share in literal.items():
-            assert got[key] == pytest.approx(share, abs=1e-12)
+def test_causes_of_flips_sum_to_what_they_moved_by(plain):
+    found = survey_scan(plain)
+    moves, briefs = found.moves, plain.flips().flips
+    assert moves.found_by == FLIPS
+    sums = np.bincount(moves.target, weights=moves.carried, minlength=len(moves.moved))
+    np.testing.assert_allclose(sums, moves.moved, atol=1e-9)
+    for place, brief in enumerate(briefs):
+        for cause in brief.causes:
+            mine = (moves.target == place) & np.isin(moves.unit, cause.changes)
+            if len(cause.changes) == cause.num_changes:  # its changes have it in equal parts
+                expected = cause.share * np.sign(brief.moved)
+                assert moves.carried[mine].sum() == pytest.approx(expected, abs=1e-9)
+    rows = {target: row for row, target in enumerate(found.rows["target"].tolist())}
+    assert {row: brief.target for row, brief in found.briefs.items()} == {
+        rows[brief.target]: brief.target for brief in briefs
+    }
 
 
-def hand_made(kinds, ends, classes):
-    names = tuple([str(n) for n in column] for column in np.array(ends).T)
-    numbers = np.array([UNIT_KINDS.index(kind) for kind in kinds])
-    return Credited(numbers, np.array(ends), names, np.array(classes), {0: "red", 1: "blue"})
+def hand_made(kinds, ends, classes, carried):
+    """Moves in which each change carried so much of a prediction of its own."""
+    ends, classes = np.array(ends), np.array(classes)
+    units = pd.DataFrame({"kind": kinds, "src": ends[:, 0], "dst": ends[:, 1], "number": 1})
+    units["words"] = [f"{kind} {u} – {v}" for kind, (u, v) in zip(kinds, ends.tolist(), strict=True)]
+    units["low"], units["high"] = classes.min(axis=1), classes.max(axis=1)
+    place = np.arange(len(units))
+    return Moves(units, place, place, np.array(carried, dtype=float), np.abs(carried), CHANGES, {})
+
+
+NAMES = {0: "red", 1: "blue"}
 
 
 def test_the_smallest_group_that_carries_as_much_is_named():
     ends = [[9, n] for n in range(6)] + [[20, 21], [22, 23], [24, 25]]
     kinds = ["edge added"] * 6 + ["edge removed"] * 3
-    units = hand_made(kinds, ends, [[0, n % 2] for n in range(6)] + [[1, 1]] * 3)
-    targets = np.arange(9)
-    credits = Credits(np.arange(9), targets, np.array([2.0] * 6 + [1.0, 1.0, 0.1]))
-    first, second = find_statements(units, credits, np.abs(credits.carried))[:2]
-    assert first.text == "6 edges added at 9"
+    classes = [[0, n % 2] for n in range(6)] + [[1, 1]] * 3
+    first, second = tell_moves(hand_made(kinds, ends, classes, [2.0] * 6 + [1.0, 1.0, 0.1]), NAMES).statements[:2]
+    assert first.text == "6 edges added of 9"
     assert first.carried == pytest.approx(12 / 14.1)
     assert (first.num_changes, first.num_predictions) == (6, 6)
     assert second.text == "3 edges removed within blue"
-    assert len(second.parts) == 3
+    assert len(second.members) == 3
     # One change that carries nearly everything is named alone.
-    alone = find_statements(units, Credits(np.arange(9), targets, np.array([30.0] + [0.1] * 8)), np.ones(9))
-    assert alone[0].text == "edge added 9 – 0"
+    alone = tell_moves(hand_made(kinds, ends, classes, [30.0] + [0.1] * 8), NAMES)
+    assert [one.text for one in alone.statements] == ["edge added 9 – 0", "5 edges added of 9"][: len(alone.statements)]
     # What held predictions back is no cause.
-    back = find_statements(units, Credits(np.arange(9), targets, -np.ones(9)), np.ones(9))
-    assert back == []
+    back = hand_made(kinds, ends, classes, [-1.0] * 9)
+    assert tell_moves(back, NAMES).statements == ()
+    assert tell_moves(back, NAMES).down == pytest.approx(-1.0)
 
 
-def test_changes_spread_over_many_classes_are_told_of_by_class():
+def test_changes_spread_over_many_classes_are_told_by_class():
     # Of each of ten classes 4 edges come, 3 go: twenty groups that carry about as much.
     kinds, ends, classes = [], [], []
     for label in range(10):
@@ -167,92 +166,69 @@ def test_changes_spread_over_many_classes_are_told_of_by_class():
         kinds += ["edge added"] * 4 + ["edge removed"] * 3
         ends += [[first + n, first + n + 50] for n in range(7)]
         classes += [[label, label]] * 7
-    units, size = hand_made(kinds, ends, classes), len(kinds)
-    credits = Credits(np.arange(size), np.arange(size), np.ones(size))
-    found = find_statements(units, credits, np.ones(size))
-    assert sum(one.carried for one in found) == pytest.approx(1.0)
-    assert found[0].text == "4 edges added and 3 edges removed within red"
-    assert found[0].num_changes == 7
-    told = [("4 edges added", 4 / size), ("3 edges removed", 3 / size)]
-    assert [(text, pytest.approx(part)) for text, part in told] == list(found[0].parts)
-    # Where the added ones carry enough, they are told of by themselves.
-    large = Credits(np.arange(size), np.arange(size), np.where(units.kinds == UNIT_KINDS.index("edge added"), 5.0, 1.0))
-    assert find_statements(units, large, large.carried)[0].text == "4 edges added within red"
+    size = len(kinds)
+    told = tell_moves(hand_made(kinds, ends, classes, np.ones(size)), NAMES)
+    assert told.coverage == pytest.approx(1.0)
+    assert told.statements[0].text == "4 edges added and 3 edges removed within red"
+    assert told.statements[0].num_changes == 7
 
 
-def spread_literally(changes):
-    """Of each node at which edges came or went, the changes that what is renormalised there is credited to."""
-    found = {}
-    edges = changes[changes.kind.isin(["edge added", "edge removed", "edge reweighted", "edge features changed"])]
-    for node in {*edges.src} | {*edges.dst}:
-        here = edges[(edges.src == node) | (edges.dst == node)]
-        net = (here.kind == "edge added").sum() - (here.kind == "edge removed").sum()
-        wrong = {0: None, 1: "edge removed", -1: "edge added"}[int(np.sign(net))]
-        found[int(node)] = set(here.index[here.kind != wrong])
+def test_a_diffuse_change_is_told_by_how_many_changes_carry_it():
+    size = 200
+    ends = np.arange(2 * size).reshape(size, 2)
+    told = tell_moves(
+        hand_made(["features changed", "edge added"] * 100, ends, np.full((size, 2), -1), np.ones(size)), {}
+    )
+    # Neither nodes nor classes gather it; its kinds stand beside each other.
+    assert told.statements == ()
+    assert told.spread == ((0.2, 40), (0.4, 80), (0.6, 120), (0.8, 160))
+    assert {kind: (number, part) for kind, number, part in told.by_kind} == {
+        "features changed": (100, pytest.approx(0.5)), "edge added": (100, pytest.approx(0.5))
+    }  # fmt: skip
+
+
+def groups_literally(levels, by_unit, total):
+    """The same search with sets, unit by unit."""
+    free, found, carried = set(range(len(by_unit))), [], 0.0
+    while len(found) < 10:
+        held = []
+        for order, level in enumerate(levels):
+            members = {}
+            for unit in sorted(free):
+                for label in {*level.labels[unit].tolist()} - {-1}:
+                    members.setdefault(label, []).append(unit)
+            held += [(order, level.name, label, units) for label, units in members.items()]
+        gains = [sum(by_unit[unit] for unit in units) for *_, units in held]
+        most = max(gains, default=0.0)
+        if most <= 0:
+            break
+        near = [(len(one[3]), one[0], -gain, one[2], one) for one, gain in zip(held, gains, strict=True)
+                if gain >= 0.9 * most]  # fmt: skip
+        *_, gain, _, best = min(near, key=lambda one: one[:4])
+        if -gain < (1e-3 if carried < 0.8 * total else 0.02) * total:
+            break
+        free -= set(best[3])
+        found.append((best[1], best[3]))
+        carried -= gain
     return found
 
 
-def test_what_is_renormalised_is_with_the_edges_that_made_the_degree(scan):
-    changes = scan.changes().reset_index(drop=True)
-    index = index_changes(changes)
-    got = {}
-    for unit, change in index.spread:
-        node = int(index.nodes[index.touched == unit][0])
-        got.setdefault(node, set()).add(int(change))
-    assert got == spread_literally(changes)
-    assert any(len(rows) > 1 for rows in got.values())
+def test_statements_are_those_of_the_literal_search(survey):
+    by_unit = survey.moves.by_unit
+    levels = levels_of(survey.moves.units)
+    found = find_groups(levels, by_unit, survey.moves.total)
+    assert [(name, rows.tolist()) for name, rows in found] == groups_literally(levels, by_unit, survey.moves.total)
 
 
-def test_a_node_hands_its_credits_on():
-    # Two edges came at node 9, one went: the two that came share what is renormalised there, for every prediction.
-    units = hand_made(["edge added", "edge added", "edge removed", "renormalised"], [[9, 1], [9, 2], [9, 3], [9, -1]],
-                      [[0, 0], [0, 0], [1, 1], [0, -1]])._replace(spread=np.array([[3, 0], [3, 1]]))  # fmt: skip
-    credits = Credits(np.array([0, 3, 3]), np.array([0, 0, 1]), np.array([1.0, 2.0, 4.0]))
-    (found,) = find_statements(units, credits, np.array([3.0, 4.0]))
-    assert (found.text, found.num_changes, found.num_predictions) == ("2 edges added at 9", 2, 2)
-    assert found.carried == pytest.approx(1.0)
-    assert found.moved == ((1, pytest.approx(4.0)), (0, pytest.approx(3.0)))
-    assert [part for _, part in found.parts] == [pytest.approx(4 / 7), pytest.approx(3 / 7)]
-
-
-def test_statements_do_not_overlap_and_carry_what_they_say(scan, survey):
-    facts, tables = read_blame_of(scan)
-    moved_by = (tables[1].told_after - tables[1].told_before).to_numpy()
-    credits = credit_facts(facts, moved_by)
-    used = np.concatenate([one.units for one in survey.statements])
+def test_statements_do_not_overlap_and_carry_what_they_say(survey):
+    moves = survey.moves
+    used = np.concatenate([one.units for one in survey.told.statements])
     assert len(np.unique(used)) == len(used)
-    for one in survey.statements:
-        mine = np.isin(credits.units, one.units)
-        assert one.carried == pytest.approx(credits.carried[mine].sum() / np.abs(moved_by).sum(), abs=1e-9)
-    assert f"of {len(scan.changes()):,} changes" in tell_coverage(survey)
-
-
-def test_patterns_are_told_by_place_and_role():
-    frame = pd.DataFrame({"node": np.arange(30)})
-    frame["class_before"] = [0, 0, 1] + [2] * 27
-    frame["class_after"] = frame.class_before
-    frame["degree_before"], frame["degree_after"] = 1, [1, 1, 50] + [1] * 27
-    frame["num_own_before"], frame["num_own_after"] = 1, 0
-    nodes = read_nodes(frame)
-    changes = pd.DataFrame(
-        {"kind": ["edge removed", "edge added"], "src": [0, 0], "dst": [1, 2], "directed": [False, False]}
-    )
-    paths = np.array([[1, 1, 0], [2, 2, 0], [5, 1, 0], [0, 0, 0], [6, 6, 6]])
-    kinds = np.array([CAUSE_WORDS.index(kind) for kind in ("lost", "gained", "lost", "reweighted", "feature")])
-    size = (2, 3)
-    flat = Flat(
-        np.arange(2), np.array([[0], [6]]), None, np.array([[0, 0], [2, 2]]), *np.zeros((3, 2)),
-        np.zeros(size), np.zeros(size), np.zeros((2, len(CAUSE_WORDS), 3)),
-        PathTable(np.array([0, 4, 5]), paths, np.zeros((5, 3)), kinds),
-    )  # fmt: skip
-    codes = code_paths(nodes, flat, match_paths(index_changes(changes), flat))
-    assert [pattern_words(int(code), {1: "blue"}) for code in codes] == [
-        "a lost link to its last neighbour of its own class",
-        "a new link to a hub of blue",
-        "a lost link to its last neighbour of its own class",
-        "its own links renormalised, as it gained or lost others",
-        "its own features",
-    ]
+    for one in survey.told.statements:
+        mine = np.isin(moves.unit, one.units)
+        assert one.carried == pytest.approx(moves.carried[mine].sum() / moves.total, abs=1e-9)
+        assert one.num_changes == len(one.units)
+    assert f"of {survey.num_changes:,} changes" in tell_coverage(survey)
 
 
 def test_a_step_far_above_the_others_is_unusual():
@@ -261,19 +237,20 @@ def test_a_step_far_above_the_others_is_unusual():
     assert find_unusual([1.0, 9.0]) == []
 
 
-def test_a_scan_without_blame_or_tables_says_so(scan, explainer, tmp_path):
-    plain = explainer.scan(tmp_path / "plain", 5, workers=1, progress=False)
+def test_a_scan_without_blame_or_tables_says_so(explainer, plain, tmp_path):
     found = survey_scan(plain)
-    assert found.found_by == BY_PATHS
-    assert "Found from the chosen paths" in tell_coverage(found)
-    assert 0 < found.coverage <= found.known + 1e-6
-    shutil.copytree(plain.folder, tmp_path / "old")
+    assert "flips moved by" in tell_coverage(found)
+    assert "The shares of each flip are exact." in tell_coverage(found)
+    bare = explainer.scan(tmp_path / "bare", 5, workers=1, progress=False, flip_seconds=0)
+    assert survey_scan(bare).told is None
+    assert "This scan has no blame." in tell_coverage(survey_scan(bare))
+    shutil.copytree(bare.folder, tmp_path / "old")
     manifest = json.loads((tmp_path / "old" / "manifest.json").read_text())
     for name in ("changes", "nodes"):
         del manifest["tables"][f"{name}.parquet"], manifest[f"num_{name}"]
     (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
     old = survey_scan(axiompath.read_scan(tmp_path / "old"))
-    assert "holds no table of changes" in tell_coverage(old)
+    assert "This scan has no blame." in tell_coverage(old)
     assert old.total == pytest.approx(found.total)
 
 
@@ -289,7 +266,7 @@ def test_a_scan_that_explains_nothing_has_its_page(open_page, tmp_path):
 
 def test_groups_of_the_users_own_are_named(scan):
     found = survey_scan(scan, by=lambda row: "monday" if row.id % 2 else "tuesday")
-    assert any(one.text.startswith(("monday: ", "tuesday: ")) for one in found.statements)
+    assert any(one.text.startswith(("monday: ", "tuesday: ")) for one in found.told.statements)
 
 
 def test_columns_travel_in_as_few_bytes_as_hold_them(survey):
@@ -331,11 +308,16 @@ def grid_column(page, place):
 def test_the_page_says_what_the_survey_found(page, survey):
     text = page.inner_text("#told")
     assert survey.scan.summary in text
-    assert "By cause: " in text
+    assert "Total change in probability: " in text
+    largest = survey.briefs[min(survey.briefs)]
+    assert page.inner_text("#told p >> nth=0") == largest.headline
+    assert page.inner_text("#told p >> nth=1") == f"{largest.cause} {largest.remedy}"
     heads = page.locator("#statements > li .head b").all_inner_texts()
-    assert heads == [one.text for one in survey.statements]
+    assert heads == [one.text for one in survey.told.statements]
     assert page.inner_text("#coverage") == tell_coverage(survey)
-    assert page.locator("#patterns tbody tr").count() == len(survey.patterns)
+    tops = [page.locator(place).bounding_box()["y"] for place in ("#told", "#statements", "#by-cause", "#grid")]
+    assert tops == sorted(tops)
+    assert page.locator("#grid th").last.get_attribute("data-key") == "kl"
     assert page.locator("#class-flow .band").count() == len(survey.flows)
     assert f"of {len(survey.scan):,}" in page.inner_text("#grid-note")
     assert page.evaluate("document.querySelectorAll('main img, nav img').length") == 0

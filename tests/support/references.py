@@ -16,7 +16,6 @@ from axiompath.network.attention import ReadColumns
 from axiompath.network.layers import run_network
 from axiompath.network.maxima import Extreme, Highest
 from axiompath.network.statistics import OF_GRAPH, GraphScale, GraphShift
-from axiompath.paths.table import KIND_WORDS
 
 DELTA, AFTER, BEFORE = "delta", "after", "before"
 AFTER_GAINED, AFTER_REWEIGHTED = "after-gained", "after-reweighted"
@@ -898,41 +897,6 @@ def least_prices(paths, contributions, prices, n):
     keys = contributions @ prices
     order = np.argsort(keys, kind="stable")[:n]
     return paths[order], keys[order]
-
-
-def credit_paths_literally(changes, flat, carried):
-    """{(change, or (node,) for what is renormalised there, or None), target's place): share}, path by path."""
-    found = {}
-    rows = list(changes.itertuples())
-    edges = [set() for _ in rows]
-    for place, row in enumerate(rows):
-        if row.kind.startswith("edge"):
-            edges[place] = {(row.src, row.dst)} | (set() if row.directed else {(row.dst, row.src)})
-    touched = {node for pairs in edges for pair in pairs for node in pair}
-    table = flat.chosen
-    for path, kind, owner, share in zip(table.paths.tolist(), table.kinds.tolist(), table.owner, carried, strict=True):
-        wanted = {"gained": ("edge added", "node added"), "lost": ("edge removed", "node removed")}.get(
-            KIND_WORDS[kind], ()
-        )
-        hits = []
-        for u, v in itertools.pairwise(path):
-            found_edge = [p for p, pairs in enumerate(edges) if (u, v) in pairs] or [
-                p for p, pairs in enumerate(edges) if (v, u) in pairs
-            ]
-            hits += [p for p in found_edge[-1:] if rows[p].kind in (*wanted, "edge reweighted")]
-        for node in path:
-            hits += [
-                p
-                for p, row in enumerate(rows)
-                if row.kind in wanted and row.kind.startswith("node") and row.src == node
-            ]
-        if KIND_WORDS[kind] == "feature":
-            leaf = next(node for node in path if node >= 0)
-            hits += [p for p, row in enumerate(rows) if row.kind == "features changed" and row.src == leaf]
-        hits = hits or [(node,) for node in path if node in touched] or [None]
-        for hit in hits:
-            found[hit, owner] = found.get((hit, owner), 0.0) + share / len(hits)
-    return found
 
 
 def slopes_by_small_steps(output, columns, before, after, num_steps=300, tiny=1e-6):

@@ -9,8 +9,9 @@ terminal.py    Story -> a table for the terminal
 plots.py       Explanation -> matplotlib figure
 graph_plot.py  Neighbourhood -> the same, and plain values for a page
 movers.py      which edges moved the most predictions
-survey.py      Scan -> Survey: what a scan says as a whole; credits.py: which change carried how much of which move;
-               statements.py: the few that carried most, in words; patterns.py: what many explanations share
+slides.py      Blame, Undo, Story and the paths of an Explanation -> matplotlib axes
+survey.py      Scan -> Survey: what a scan says as a whole; moves.py: which change carried how much of which move;
+               statements.py: the few that carried most, in words
 scan_page.py   Surveys -> one HTML file (scan.html, scan.js, and grid.js for its long table)
 server.py      the local server: the same page, and every explanation on demand
 """

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..blame.blame import Blame
+from ..blame.brief import Brief
 from ..blame.happened import Happened
 from ..graphs.changes import EDGE_CHANGES, FEATURES_CHANGED
 from ..outputs import VALUE
@@ -38,7 +39,6 @@ def describe_happened(happened: Happened, paths: Sequence[dict[str, Any]]) -> di
         for row in range(shown)
     ]
     rest = blame.prob_shares[shown:]
-    how = "exact, by all subsets of the changes" if blame.exact else "estimated along random orders of the changes"
     return {
         **told,
         "blame": steps,
@@ -47,8 +47,36 @@ def describe_happened(happened: Happened, paths: Sequence[dict[str, Any]]) -> di
         "value": blame.output.kind == VALUE,
         "before": number(blame.told_before),
         "after": number(blame.told_after),
-        "note": f"Shapley shares of {blame.told}, {how} ({blame.num_evaluations:,} evaluations).",
+        "note": f"How sure: {' '.join(blame.tell_surety())}",
+        "differs": _tell_difference(steps),
     }
+
+
+def _tell_difference(steps: Sequence[dict[str, Any]]) -> str:
+    """A sentence where the paths that a page shows do not run over the change that did most."""
+    if not steps or steps[0]["carried"] or not any(step["carried"] for step in steps):
+        return ""
+    first, other = steps[0]["name"], next(step["name"] for step in steps if step["carried"])
+    return f"By blame {first} did most; the paths shown below run over {other} instead: they share out the same change."
+
+
+def describe_brief(brief: Brief) -> dict[str, Any]:
+    """The same out of what a scan knows of a flip: exact shares of groups of changes."""
+    shown = brief.causes[:MAX_CHANGES]
+    return {
+        "undo": brief.remedy or None,
+        "proved": brief.undo is not None and brief.undo.proved,
+        "blame": [
+            {"name": cause.words, "share": number(cause.share), "error": 0.0, "carried": []} for cause in shown
+        ],
+        "rest": None,
+        "told": "",
+        "value": brief.output.kind == VALUE,
+        "before": number(brief.before),
+        "after": number(brief.after),
+        "note": f"How sure: the shares of these changes and groups of changes are exact; they account for all of "
+        f"{brief.moved:+.3g}, of {brief.num_in_sight:,} changes that reach it.",
+    }  # fmt: skip
 
 
 def _carriers(blame: Blame, row: int, paths: Sequence[dict[str, Any]]) -> list[int]:

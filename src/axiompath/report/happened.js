@@ -5,8 +5,9 @@ const drawHappened = (page) => {
   card.hidden = !told;
   if (!told) return;
   $("undo").textContent = told.undo ?? "";
-  $("undo").hidden = !told.undo;
+  $("undo").hidden = $("undo-title").hidden = !told.undo;
   $("blame-note").textContent = told.note;
+  $("differs").textContent = told.differs ?? "";
   const steps = told.blame ? [...told.blame] : [];
   if (told.rest) steps.push({ name: `${count(told.rest.count)} more`, share: told.rest.share, error: 0, carried: [], rest: true });
   let level = told.before;

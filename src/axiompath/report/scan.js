@@ -30,27 +30,23 @@
 
   // ---- overview --------------------------------------------------------------------------------------------------
   const bar = (part, colour, most) => el("div", { class: "bar", style: `width:${Math.max(1, 100 * Math.abs(part) / most).toFixed(1)}%;background:${colour}` });
-  const colourOf = (kind) => ({ "edge added": "var(--gained)", "node added": "var(--gained)", "edge removed": "var(--lost)", "node removed": "var(--lost)", "edge expired": "var(--lost)", "node expired": "var(--lost)", "features changed": "var(--feature)", "model retrained": "var(--model)" })[kind] ?? "var(--reweighted)";
   const merged = () => {
     const total = sum(steps.map((s) => s.total)) || 1;
-    const flows = new Map(), causes = {};
+    const flows = new Map(), causes = {}, kinds = new Map();
     for (const step of steps) {
       for (const [a, b, n] of step.flows) flows.set(`${a} ${b}`, [a, b, (flows.get(`${a} ${b}`)?.[2] ?? 0) + n]);
       for (const [cause, part] of Object.entries(step.causes)) causes[cause] = (causes[cause] ?? 0) + part * step.total / total;
+      for (const [kind, tone, part] of step.kinds) kinds.set(kind, [kind, tone, (kinds.get(kind)?.[2] ?? 0) + part * step.total / total]);
     }
     const statements = steps.flatMap((step, s) => step.statements.map((one) => ({ ...one, s, carried: one.carried * step.total / total, text: `${step.name}: ${one.text}`,
-      parts: one.parts.map(([text, part]) => [text, part * step.total / total]) }))).sort((a, b) => b.carried - a.carried).slice(0, 10);
-    const patterns = new Map();
-    steps.forEach((step, s) => step.patterns.forEach((one) => {
-      const held = patterns.get(one.text) ?? { ...one, carried: 0, predictions: 0, s };
-      patterns.set(one.text, { ...held, carried: held.carried + one.carried * step.total / total, predictions: held.predictions + one.predictions });
-    }));
+      members: one.members.map(([text, part]) => [text, part * step.total / total]) }))).sort((a, b) => b.carried - a.carried).slice(0, 10);
+    const largest = steps.map((step, s) => ({ step, s })).filter(({ step }) => step.lead.length).sort((a, b) => b.step.flipped - a.step.flipped || b.step.total - a.step.total)[0];
     const counted = (key) => sum(steps.map((s) => s[key]));
     const unusual = index.unusual.map((s) => steps[s].name);
     return { name: "all steps", moved: counted("moved"), flipped: counted("flipped"), explained: counted("explained"), total, causes, flows: [...flows.values()].sort((a, b) => b[2] - a[2]), statements,
-      patterns: [...patterns.values()].sort((a, b) => b.carried - a.carried).slice(0, 10),
-      coverage: `The ten largest causes of all steps carry ${percent(sum(statements.map((one) => one.carried)))} of the ${what} moved.`,
-      words: [`Over ${count(steps.length)} steps ${count(counted("moved"))} predictions moved${index.flip ? `, ${count(counted("flipped"))} of them ${index.flip}` : ""}, by ${amount(total)} of ${what} in all.`,
+      kinds: [...kinds.values()].sort((a, b) => Math.abs(b[2]) - Math.abs(a[2])), spread: [], s: largest?.s, lead: largest ? [`In the step in which most moved, ${largest.step.name}: ${largest.step.lead[0]}`, ...largest.step.lead.slice(1)] : [],
+      coverage: `The ten largest causes of all steps account for ${percent(sum(statements.map((one) => one.carried)))} of the ${what} moved. Choose a step to see all of its own.`,
+      words: [`Over ${count(steps.length)} steps ${count(counted("moved"))} predictions moved${index.flip ? `, ${count(counted("flipped"))} of them ${index.flip}` : ""}. Total change in ${what}: ${amount(total)}.`,
         unusual.length ? `More than usual moved at ${unusual.join(", ")}.` : steps.length > 3 ? "No step moved much more than the others." : ""] };
   };
   const drawTime = () => {
@@ -88,33 +84,31 @@
   };
   const drawStep = () => {
     const now = chosen < 0 ? merged() : steps[chosen];
-    $("told").replaceChildren(...now.words.filter(Boolean).map((text) => el("p", {}, text)));
+    const [headline, why, first] = now.lead;
+    $("told").replaceChildren(...(headline ? [el("p", { class: "happened" }, link(headline, now.s ?? Math.max(chosen, 0), first)), ...(why ? [el("p", {}, why)] : [])] : []),
+      ...now.words.filter(Boolean).map((text) => el("p", { class: "quiet" }, text)));
     $("facts").replaceChildren(fact("predictions moved", count(now.moved)), ...(values ? [] : [fact("flipped", count(now.flipped))]), fact("explained here", count(now.explained)),
       fact(values ? "moved in all" : "probability moved", amount(now.total), "summed over predictions"));
     $("flips-card").hidden = !now.flows.length;
     if (now.flows.length) drawClassFlow("class-flow", now.flows.slice(0, 40), classes, (a, b) => { $("grid-from").value = a; $("grid-to").value = b; filter.from = String(a); filter.to = String(b); grid?.refresh(); $("grid-title").scrollIntoView(); });
-    const causes = Object.entries(now.causes).filter(([, part]) => Math.abs(part) > 5e-4).sort((a, b) => b[1] - a[1]), most = Math.max(...causes.map(([, part]) => Math.abs(part)), 1e-9);
-    $("by-cause").tBodies[0].replaceChildren(...causes.map(([cause, part]) => el("tr", {}, el("th", { scope: "row" }, cause === "reweighted" ? word("renormalised") : CAUSE_NAMES[cause]),
-      el("td", { class: "track" }, bar(part, part < 0 ? "repeating-linear-gradient(45deg,var(--unchanged) 0 3px,transparent 3px 6px)" : COLOURS[cause], most)), el("td", { class: "number" }, portion(part)))));
+    const kinds = now.kinds.filter(([, , part]) => Math.abs(part) > 5e-4), most = Math.max(...kinds.map(([, , part]) => Math.abs(part)), 1e-9);
+    $("by-cause").tBodies[0].replaceChildren(...kinds.map(([kind, tone, part]) => el("tr", {}, el("th", { scope: "row" }, kind),
+      el("td", { class: "track" }, bar(part, part < 0 ? "repeating-linear-gradient(45deg,var(--unchanged) 0 3px,transparent 3px 6px)" : `var(--${tone})`, most)), el("td", { class: "number" }, portion(part)))));
     $("coverage").textContent = now.coverage;
     const largest = Math.max(...now.statements.map((one) => one.carried), 1e-9);
     $("statements").replaceChildren(...now.statements.map((one) => {
       const s = one.s ?? Math.max(chosen, 0);
       const moved = one.moved.map(([name, row, part]) => el("li", {}, link(name, s, row), ` ${plain(part, 3)}`));
-      return el("li", {}, el("div", { class: "head" }, el("b", {}, one.text), el("span", { class: "number" }, portion(one.carried), " ", word("carried"))),
-        el("div", { class: "rail" }, bar(one.carried, colourOf(one.kind), largest)),
+      return el("li", {}, el("div", { class: "head" }, el("b", {}, one.text), el("span", { class: "number" }, portion(one.carried))),
+        el("div", { class: "rail" }, bar(one.carried, `var(--${one.tone})`, largest)),
         el("p", { class: "quiet" }, `It moved ${one.predictions ? count(one.predictions) : "no"} prediction${one.predictions === 1 ? "" : "s"} by a tenth of ${one.predictions === 1 ? "its" : "their"} move or more`, ...(moved.length ? [", most of all:"] : ["."])),
         ...(moved.length ? [el("ul", { class: "names" }, ...moved)] : []),
-        ...(one.parts.length ? [el("p", { class: "quiet" }, `Its largest changes: ${one.parts.map(([text, part]) => `${text} (${portion(part)})`).join("; ")}.`)] : []));
+        ...(one.members.length ? [el("details", {}, el("summary", {}, one.more ? `The ${count(one.members.length)} largest of its parts` : "Its parts"),
+          el("ul", { class: "parts" }, ...one.members.map(([text, part]) => el("li", {}, `${text}: ${portion(part)}`)), ...(one.more ? [el("li", {}, `and ${count(one.more)} more`)] : [])))] : []));
     }));
-    $("patterns-card").hidden = !now.patterns.length;
-    makeTable("patterns", [
-      { key: "text", label: "Pattern", value: (r) => r.text, show: (r) => r.text },
-      { key: "carried", label: "Carried", word: "carried", number: true, value: (r) => r.carried, show: (r) => portion(r.carried) },
-      { key: "bar", label: "", value: (r) => r.carried, show: (r) => el("div", { class: "slot" }, bar(r.carried, "var(--bar)", Math.max(...now.patterns.map((p) => p.carried), 1e-9))) },
-      { key: "predictions", label: "Predictions", number: true, value: (r) => r.predictions, show: (r) => count(r.predictions) },
-      { key: "example", label: "Most of all", value: (r) => r.example[0], show: (r) => link(r.example[0], r.s ?? Math.max(chosen, 0), r.example[1]) },
-    ], { rows: now.patterns, sort: { key: "carried", down: true } });
+    $("statements").hidden = !now.statements.length;
+    $("spread").hidden = !now.spread.length;
+    $("spread").tBodies[0].replaceChildren(...now.spread.map(([part, number]) => el("tr", {}, el("th", { scope: "row" }, percent(part)), el("td", { class: "number" }, `${count(number)} changes`))));
     grid?.refresh();
   };
 
@@ -158,10 +152,10 @@
       ...(values || index.labels ? [one("after", values ? "Value" : "Label", false, told("after"))]
         : [one("before", "Before", false, told("before")), one("after", "After", false, (i) => el("span", { class: before[i] !== after[i] ? "flip" : null }, told("after")(i)))]),
       one("moved", "Moved by", true, (i) => signed(at("moved", i), 3), { word: values ? null : "probability moved" }),
-      one("kl", values ? "Distance" : "KL", true, (i) => plain(at("kl", i), 4), { word: values ? null : "KL" }),
       one("explained", "Explained", true, (i) => percent(at("explained", i)), { word: "explained" }),
       one("cause", "Mostly by", false, (i) => kindLabel(CAUSES[at("cause", i)], CAUSE_NAMES[CAUSES[at("cause", i)]])),
       one("paths", "Altered paths", true, (i) => count(Math.round(at("paths", i))), { word: "path" }),
+      one("kl", values ? "Distance" : "KL", true, (i) => plain(at("kl", i), 4), { word: values ? null : "KL" }),
     ], {
       size: index.rows, filter: asked,
       told: (number, printed = number) => {

@@ -14,23 +14,33 @@ import numpy as np
 
 from ..change.states import CAUSE_WORDS
 from ..explain.explanation import Explanation
-from ..explain.neighbourhood import ADDED, KEPT, REMOVED, Sighted, gather
-from ..graphs.changes import EDGE_ADDED, EDGES_GONE
+from ..explain.neighbourhood import KEPT, Sighted, gather
 from ..graphs.labels import TO
 from ..outputs import LABELS, VALUE
 from ..scan.scan import Scan
-from .credits import UNIT_KINDS, Index, find_edges
+from .causes import describe_brief
 from .graph_plot import describe_neighbourhood
 from .html import fill_template, pack, told_change
+from .moves import CHANGES, FLIPS, tone_of
 from .page import describe_target, number
-from .patterns import NodeTable, pattern_words
-from .statements import class_word
-from .survey import BY_BLAME, Survey, survey_scan
+from .statements import MUCH, class_word
+from .survey import Survey, survey_scan
 
 NUM_PAGES = 1000  # explanations in the file
 MANY, FAR_OUT = 4, 3.0  # steps from which on one can be unusual, and by how many median deviations
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 NUM_FLOWS = 40
+WORTH_TELLING = 0.01  # of all that moved: kinds that carry less are left out
+GROSS = 0.1  # of all that moved: from which on it is said that changes held predictions back
+CAUSE_TITLES = {
+    "gained": "edges gained",
+    "lost": "edges lost",
+    "reweighted": "edges renormalised or reweighted",
+    "statistics": "statistics of the whole graph",
+    "feature": "features",
+    "edge feature": "features of edges",
+    "model": "the retrained model",
+}
 
 
 def build_scan_report(
@@ -67,7 +77,7 @@ def build_scan_page(
     for step, survey in enumerate(surveys):
         share = num_pages // len(surveys)
         for row, explanation in enumerate(islice(iter(survey.scan), share)):
-            pages.append({**describe_row(survey, explanation), "step": step, "row": row})
+            pages.append({**describe_row(survey, row, explanation), "step": step, "row": row})
     index = {
         "title": title or f"What moved: {', '.join(names[:1])}{f' to {names[-1]}' * (len(names) > 1)}",
         "targets": [
@@ -91,16 +101,20 @@ def build_scan_page(
     return fill_template("scan.html", ["grid", "classes", "scan"], index, blocks, served=served), surveys
 
 
-def describe_row(survey: Survey, explanation: Explanation) -> dict[str, Any]:
+def describe_row(survey: Survey, row: int, explanation: Explanation) -> dict[str, Any]:
     """The page of one prediction, with what is known of its neighbourhood: the chosen paths."""
     page = describe_target([explanation])
-    if survey.index is not None and len(explanation.paths):
-        seen = see_paths(explanation, survey.index, survey.nodes)
-        page["around"] = describe_neighbourhood(gather(explanation, seen, explanation.node_names))
+    brief = survey.briefs.get(row)
+    if brief is not None:
+        page["happened"] = describe_brief(brief)
+    if len(explanation.paths):
+        page["around"] = describe_neighbourhood(
+            gather(explanation, see_paths(explanation, survey), explanation.node_names)
+        )
     return page
 
 
-def see_paths(explanation: Explanation, index: Index, nodes: NodeTable) -> Sighted:
+def see_paths(explanation: Explanation, survey: Survey) -> Sighted:
     """The nodes and edges of the chosen paths, as a scan's folder knows them."""
     paths = explanation.paths
     ids = np.unique(paths[paths >= 0])
@@ -110,44 +124,36 @@ def see_paths(explanation: Explanation, index: Index, nodes: NodeTable) -> Sight
         np.minimum.at(hops, np.searchsorted(ids, here[here >= 0]), paths.shape[1] - 1 - position)
     pairs = np.concatenate([paths[:, t : t + 2] for t in range(paths.shape[1] - 1)])
     pairs = np.unique(pairs[(pairs >= 0).all(axis=1) & (pairs[:, 0] != pairs[:, 1])], axis=0)
-    owners, directed = find_edges(index, pairs)
+    known, directed = survey.edge_states
     if not directed:
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
-        owners = find_edges(index, pairs)[0]
-    states = np.full(len(pairs), KEPT)
-    for state, kinds in ((ADDED, [EDGE_ADDED]), (REMOVED, EDGES_GONE)):
-        wanted = np.isin(index.kinds, [UNIT_KINDS.index(kind) for kind in kinds])
-        states[(owners >= 0) & np.append(wanted, False)[owners]] = state
-    rows = nodes.find(ids)
-    classes = (
-        np.where(rows[:, None] >= 0, nodes.classes[np.maximum(rows, 0)], -1)
-        if len(nodes.ids)
-        else (np.full((len(ids), 2), -1))
-    )
+    states = np.array([known.get(pair, KEPT) for pair in map(tuple, pairs.tolist())], dtype=np.int64)
+    classes = survey.node_classes.reindex(ids).fillna(-1).to_numpy(dtype=np.int64)
     return Sighted(ids, hops, classes, np.searchsorted(ids, pairs), states, directed)
 
 
 def describe_survey(survey: Survey, name: str) -> dict[str, Any]:
-    """One step: its numbers, sentences, statements and patterns."""
-    held = survey.scan.manifest
+    """One step: its numbers, sentences and statements."""
+    held, told = survey.scan.manifest, survey.told
     return {
         "name": name,
         "words": tell_survey(survey),
+        "lead": tell_largest(survey),
         "moved": held["num_moved"],
         "flipped": held["num_flipped"],
         "explained": held["num_explained"],
         "rows": len(survey.rows["target"]),
         "total": number(survey.total),
+        "kinds": _describe_kinds(survey),
         "causes": {word: number(part) for word, part in survey.causes.items()},
         "classes": {str(label): word for label, word in _classes_in(survey).items()},
         "flows": survey.flows[:NUM_FLOWS],
         "coverage": tell_coverage(survey),
-        "covered": number(survey.coverage),
+        "spread": [] if told is None or told.statements else [[part, count] for part, count in told.spread],
         "statements": [
             {
                 "text": one.text,
-                "kind": one.kind,
-                "changes": one.num_changes,
+                "tone": tone_of(one.kind),
                 "carried": number(one.carried),
                 "predictions": one.num_predictions,
                 "moved": [
@@ -155,26 +161,38 @@ def describe_survey(survey: Survey, name: str) -> dict[str, Any]:
                     for place, part in one.moved
                     if survey.places[place] >= 0
                 ],
-                "parts": [[text, number(part)] for text, part in one.parts],
+                "members": [[text, number(part)] for text, part in one.members],
+                "more": max(len(one.units) - len(one.members), 0) if one.members else 0,
             }
-            for one in survey.statements
-        ],
-        "patterns": [
-            {
-                "text": pattern_words(one.code, survey.class_names),
-                "carried": number(one.carried),
-                "predictions": one.num_predictions,
-                "example": [_name(survey, one.example), one.example],
-            }
-            for one in survey.patterns
+            for one in (() if told is None else told.statements)
         ],
     }
 
 
+def _describe_kinds(survey: Survey) -> list[list[Any]]:
+    """What did it by kind of change, out of blame; else by cause, over all altered paths."""
+    if survey.told is not None and survey.moves is not None:
+        return [
+            [kind if survey.moves.found_by == CHANGES else f"{kind}s", tone_of(kind), number(part)]
+            for kind, _, part in survey.told.by_kind
+        ]
+    tones = {word: word.replace(" ", "-") for word in CAUSE_TITLES}
+    return [[CAUSE_TITLES[word], tones[word], number(part)] for word, part in survey.causes.items()]
+
+
+def tell_largest(survey: Survey) -> list[Any]:
+    """The sentences that the page opens with: the largest flip, else the largest move; and the row that it is."""
+    if survey.briefs:
+        row = min(survey.briefs)  # rows are in order of how far predictions moved
+        brief = survey.briefs[row]
+        return [brief.headline, " ".join(filter(None, [brief.cause, brief.remedy])), row]
+    first = next(iter(survey.scan), None)
+    return [] if not isinstance(first, Explanation) else [f"{first.headline}.", "", 0]
+
+
 def tell_survey(survey: Survey) -> list[str]:
-    """What happened, in a paragraph: how many moved, from which class to which, and by what."""
-    scan = survey.scan
-    what = "value" if scan.output.kind == VALUE else "probability"
+    """What happened, in a paragraph: how many moved, from which class to which, and by how much."""
+    scan, unit = survey.scan, "value" if survey.scan.output.kind == VALUE else "probability"
     sentences = [scan.summary]
     if survey.flows:
         told = [
@@ -184,47 +202,43 @@ def tell_survey(survey: Survey) -> list[str]:
         more = f", and {len(survey.flows) - 3:,} more ways" if len(survey.flows) > 3 else ""
         sentences.append(f"Most flips: {'; '.join(told)}{more}.")
     if survey.total > 0:
-        words = {"gained": "edges gained", "lost": "edges lost", "reweighted": "edges renormalised or reweighted"}
-        words |= {"feature": "features", "edge feature": "features of edges", "model": "the retrained model"}
-        words |= {"statistics": "statistics of the whole graph"}
-        parts = sorted(survey.causes.items(), key=lambda item: -abs(item[1]))
-        told = [f"{words[word]} {_percent(part)}" for word, part in parts if abs(part) >= 0.005]
         total = f"{survey.total:,.0f}" if survey.total >= 100 else f"{survey.total:.3g}"
-        sentences.append(f"They moved by {total} of {what} in all. By cause: {', '.join(told)}.")
+        sentences.append(f"Total change in {unit}: {total}.")
     return sentences
 
 
 def tell_coverage(survey: Survey) -> str:
-    """How much the statements carry, of how many changes; and how that is known."""
-    if not survey.found_by:
+    """At which level what did it is told, how much that accounts for, and how sure it is."""
+    moves, told = survey.moves, survey.told
+    if moves is None or told is None:
         return (
-            "This scan holds no table of changes, as scans of earlier releases; run the same scan into another folder "
-            "to have what did it."
+            "This scan has no blame. Run the same scan again with blame=True (or time for its flips): it goes on from "
+            "what is there."
         )
-    if not survey.statements:
-        return "Nothing moved that could be told of."
-    num = sum(one.num_changes for one in survey.statements)
+    if moves.total == 0:
+        return "Nothing moved."
     what = "value" if survey.scan.output.kind == VALUE else "probability"
-    several = len(survey.statements) != 1
-    text = (
-        f"{'These' if several else 'This'} {len(survey.statements)} cause{'s' * several}, {num:,} of "
-        f"{survey.num_changes:,} changes, carr{'y' if several else 'ies'} {_percent(survey.coverage)} of the {what} "
-        "moved"
-    )
-    if survey.num_blamed < survey.scan.manifest["num_explained"]:
-        text += f" by the {survey.num_blamed:,} predictions that moved the most"
-    text += f"; the ten largest single changes, {_percent(survey.singles)}."
-    if survey.coverage > 1.005:
-        text += " Others held predictions back."
-    if survey.found_by == BY_BLAME:
-        return text + (
-            f" Found by leaving each change out and putting it in alone: an estimate, off by {survey.error:.2g} of the "
-            "total where it was held against exact blame."
+    flips = moves.found_by == FLIPS
+    whose = f"{len(moves.moved):,} {'flips' if flips else 'predictions'}"
+    of = f"of the {what} that {whose} moved by"
+    if told.statements:
+        several, num = len(told.statements), sum(one.num_changes for one in told.statements)
+        text = (
+            f"{several} statement{'s' * (several != 1)}, {num:,} of {survey.num_changes:,} changes, "
+            f"account{'s' * (several == 1)} for {_percent(told.coverage)} {of}."
         )
-    return text + (
-        f" Found from the chosen paths, which carry {_percent(survey.known)} of it: what runs over a change is "
-        "credited to it. A scan with blame=True asks the model instead."
-    )
+    else:
+        text = f"The change is diffuse: no ten changes, nodes or classes account for {_percent(MUCH)} {of}."
+    kinds = [f"{kind} {_percent(part)}" for kind, _, part in told.by_kind if abs(part) >= WORTH_TELLING]
+    text = f"By kind of change: {', '.join(kinds)}. {text}"
+    if told.down < -GROSS:
+        text += f" Changes pushed predictions {_percent(told.up)} the way they went, and {_percent(-told.down)} back."
+    if flips:
+        reached, every = len(moves.moved), survey.scan.manifest["num_flipped"]
+        left = f" {every - reached:,} of {every:,} flips were not reached in the time given." * (reached < every)
+        return f"{text} The shares of each flip are exact.{left}"
+    error = 0.0 if survey.error is None else survey.error
+    return f"{text} An estimate, off by {error:.2g} of the total where it was compared with exact blame."
 
 
 def find_unusual(totals: Sequence[float]) -> list[int]:

@@ -81,7 +81,7 @@ class LocalServer(ThreadingHTTPServer):
             found = survey.scan.at(int(survey.rows["place"][row]))
             if not isinstance(found, Explanation):
                 return None
-            page = describe_row(survey, found)
+            page = describe_row(survey, row, found)
         return json.dumps({**page, "note": told_change(page)}, allow_nan=False).encode()
 
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
+from ..blame.brief import Brief
 from ..change.states import CAUSE_WORDS, MODEL, RARE
 from ..errors import InputError
 from ..explain.moved import find_flipped
+from ..explain.neighbourhood import ADDED, KEPT, REMOVED
+from ..graphs.changes import EDGE_ADDED, EDGES_GONE
+from ..graphs.places import Target
 from ..outputs import BINARY, NO_YES, VALUE, Output
 from ..scan.flat import Flat, read_flat
 from ..scan.folder import MOVED
 from ..scan.scan import Scan, read_blame_of
-from .credits import Credits, Index, credit_facts, credit_paths, index_changes, match_paths
-from .patterns import NodeTable, Pattern, code_paths, count_patterns, join_patterns, read_nodes
-from .statements import NUM_STATEMENTS, Statement, find_statements, list_units, sum_credits
-
-BY_BLAME = "blame"  # how the credits were found
-BY_PATHS = "paths"
+from .moves import Moves, list_units, moves_of_facts, moves_of_flips, name_nodes
+from .statements import Told, tell_moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,36 +36,40 @@ class Survey:
     flows: list[tuple[int, int, int]]  # class before, class after, how many; flips alone
     causes: dict[str, float]  # cause -> part of all that moved
     total: float  # all that moved: probability, or value
-    statements: list[Statement]
-    found_by: str  # BY_BLAME, BY_PATHS, or empty where there is no table of changes
-    error: float | None  # of blame, on a sample
-    num_blamed: int  # predictions that the statements are of
-    places: IntArray  # [num_blamed]: which row each of them is, -1 for none
-    known: float  # part that is credited to anything
-    singles: float  # part that the ten largest single changes carry
+    moves: Moves | None  # None where the scan has no blame
+    told: Told | None  # what did it, likewise
+    error: float | None  # of blame of single changes, on a sample
+    places: IntArray  # [num_blamed]: which row each prediction of `moves` is, -1 for none
+    briefs: dict[int, Brief]  # of flips, by row
     num_changes: int
-    patterns: list[Pattern]
-    index: Index | None
-    nodes: NodeTable
 
-    @property
-    def coverage(self) -> float:
-        """The part of all that moved that the statements carry."""
-        return sum(statement.carried for statement in self.statements)
+    @cached_property
+    def edge_states(self) -> tuple[dict[tuple[int, int], int], bool]:
+        """What became of each changed edge, by its ends in either direction; and whether directions count."""
+        changes = self.scan.changes()
+        if changes is None:
+            return {}, True
+        edges = changes[changes.dst.notna()]
+        found: dict[tuple[int, int], int] = {}
+        for kind, src, dst in zip(edges.kind, edges.src.tolist(), edges.dst.tolist(), strict=True):
+            state = ADDED if kind == EDGE_ADDED else REMOVED if kind in EDGES_GONE else KEPT
+            found[src, dst] = found[dst, src] = state
+        return found, bool(edges.directed.any())
+
+    @cached_property
+    def node_classes(self) -> pd.DataFrame:
+        """Classes before and after, by the number of the node."""
+        table = self.scan.nodes()
+        columns = ["class_before", "class_after"]
+        return pd.DataFrame(columns=columns) if table is None else table.set_index("node")[columns]
 
 
 def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
     """One pass over the parts; `by` groups changes as `Scan.blame` does, for statements about groups of the user's."""
-    changes, table = scan.changes(), scan.nodes()
-    index = None if changes is None else index_changes(changes)
-    nodes = read_nodes(_NO_NODES if table is None else table)
     output, names = scan.output, class_names_of(scan)
-    blamed = read_blame_of(scan) if changes is not None else None
     pieces: list[dict[str, Any]] = []
-    credits: list[Credits] = []
-    patterns: list[pd.DataFrame] = []
     labels: list[list[str] | None] = []
-    causes, total, done, first = np.zeros(len(CAUSE_WORDS)), 0.0, 0, 0
+    causes, total, first = np.zeros(len(CAUSE_WORDS)), 0.0, 0
     asked = scan.manifest.get("question")
     objective = asked.get("objective") if isinstance(asked, dict) else None
     for path, part in scan.files():
@@ -73,63 +78,47 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
             output.check_width(flat.logits_before.shape[1], str(path))
         slopes = output.slopes(flat.classes[:, 1], flat.logits_before, flat.logits_after)
         moved = (slopes * (flat.logits_after - flat.logits_before)).sum(axis=1)
-        sign, owner = np.sign(moved), flat.chosen.owner
-        by_cause = np.einsum("nc,nkc->nk", slopes, flat.causes) * sign[:, None]
-        carried = np.einsum("pc,pc->p", slopes[owner], flat.chosen.contributions) * sign[owner]
+        by_cause = np.einsum("nc,nkc->nk", slopes, flat.causes) * np.sign(moved)[:, None]
         pieces.append(_columns(flat, output, objective, moved, by_cause) | {"place": flat.rows + first})
         labels.append(flat.names)
         causes += by_cause.sum(axis=0)
         total += float(np.abs(moved).sum())
-        if index is not None:
-            matched = match_paths(index, flat)
-            counted = count_patterns(code_paths(nodes, flat, matched), owner, carried)
-            patterns.append(counted.assign(example=counted.example + done))
-            if blamed is None:
-                found = credit_paths(index, flat, matched, carried)
-                credits.append(_shift(found, done))
-                if by_cause[:, -1].any():
-                    model = np.full(len(moved), index.model)
-                    credits.append(_shift(Credits(model, np.arange(len(moved)), by_cause[:, -1]), done))
-        done += len(moved)
         first += part["targets"]
     rows = _join(pieces)
     told = None if all(one is None for one in labels) else _spell(labels, pieces)
-    statements: list[Statement] = []
-    found_by, error, known, singles, places, size = "", None, 0.0, 0.0, np.arange(done), done
-    if index is not None and changes is not None:
-        found_by, moves = BY_PATHS, np.abs(rows["moved"])
-        if blamed is None:
-            held = _concat(credits)
-        else:
-            facts, tables = blamed
-            found_by, error = BY_BLAME, scan.blame().error
-            moved_by = (tables[1].told_after - tables[1].told_before).to_numpy()
-            held, moves, size = credit_facts(facts, moved_by), np.abs(moved_by), len(moved_by)
-            places = np.full(first, -1)
-            places[rows["place"]] = np.arange(done)
-            places = places[:size]
-        units = list_units(changes, index, _class_of(nodes), names, by)
-        statements = find_statements(units, held, moves)
-        known = float(held.carried.sum() / (moves.sum() or 1.0))
-        alone = sum_credits(units, held)[: index.num_changes]
-        singles = float(np.sort(alone)[::-1][:NUM_STATEMENTS].sum() / (moves.sum() or 1.0))
+    changes, summary = scan.changes(), scan.flips()
+    row_of = _row_of(rows)
+    briefs = {} if summary is None else {
+        row_of[brief.target]: brief for brief in summary.flips if brief.target in row_of
+    }  # fmt: skip
+    moves, error, places = None, None, np.zeros(0, dtype=np.int64)
+    if changes is not None:
+        facts = read_blame_of(scan)
+        units, called = list_units(changes, _class_of(scan), by), name_nodes(changes)
+        if facts is not None:
+            moves, error = moves_of_facts(facts[0], facts[1][1], units, called), scan.blame().error
+            places = np.full(max(first, len(moves.moved)), -1)
+            places[rows["place"]] = np.arange(len(rows["place"]))
+            places = places[: len(moves.moved)]
+        elif summary is not None and summary.flips:
+            moves = moves_of_flips(summary, units, called)
+            places = np.array([row_of.get(brief.target, -1) for brief in summary.flips], dtype=np.int64)
     return Survey(
         scan, rows, told, names, _flows(scan), {
             word: float(part / total) if total else 0.0
             for word, part in zip(CAUSE_WORDS, causes, strict=True)
             if part or word not in (*RARE, MODEL)
         },
-        total, statements, found_by, error, size, places, known, singles,
-        0 if index is None else index.num_changes, join_patterns(patterns, total), index, nodes,
+        total, moves, None if moves is None else tell_moves(moves, names), error, places, briefs,
+        0 if changes is None else len(changes),
     )  # fmt: skip
 
 
-_NO_NODES = pd.DataFrame(
-    {
-        name: np.zeros(0, dtype=np.int64)
-        for name in ("node", "class_before", "class_after", "degree_before", "degree_after", "num_own_after")
-    }
-)
+def _row_of(rows: dict[str, Any]) -> dict[Target, int]:
+    """The row of each target."""
+    targets = rows["target"].tolist()
+    keys = zip(targets, rows["partner"].tolist(), strict=True) if "partner" in rows else targets
+    return {key: row for row, key in enumerate(keys)}
 
 
 def class_names_of(scan: Scan) -> dict[int, str]:
@@ -178,22 +167,13 @@ def _spell(labels: list[list[str] | None], pieces: list[dict[str, Any]]) -> list
     return found
 
 
-def _shift(credits: Credits, start: int) -> Credits:
-    """Places among all predictions; in half the bytes."""
-    return Credits(
-        credits.units.astype(np.int32), (credits.targets + start).astype(np.int32), credits.carried.astype(np.float32)
-    )
-
-
-def _concat(parts: list[Credits]) -> Credits:
-    if not parts:
-        return Credits(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
-    return Credits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _class_of(nodes: NodeTable) -> Any:
-    old, new = nodes.classes.T if len(nodes.ids) else (np.zeros(0), np.zeros(0))
-    return pd.Series(np.where(old >= 0, old, new), index=nodes.ids)
+def _class_of(scan: Scan) -> Any:
+    """The class of each node by its number, as a Series: that before, where it was there."""
+    table = scan.nodes()
+    if table is None:
+        return pd.Series([], dtype=np.int64)
+    old, new = table.class_before.to_numpy(), table.class_after.to_numpy()
+    return pd.Series(np.where(old >= 0, old, new), index=table.node)
 
 
 def _flows(scan: Scan) -> list[tuple[int, int, int]]:
