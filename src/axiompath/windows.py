@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from .arrays import FloatArray
 from .blame.dated import DatedChanges, DatedEngine, answer_window
 from .blame.root import Root
 from .blame.unread import list_moves
-from .errors import InputError
+from .errors import InputError, Notice
 from .explain.timeline import Leg, Timeline, find_timeline
 from .graphs.changes import add_row
 from .graphs.data_fields import fields_of_edges, node_numbers
@@ -23,7 +25,9 @@ from .graphs.labels import with_class_names
 from .graphs.names import NameIndex, Names, index_names, read_names
 from .graphs.places import NODE_UNIT, Target
 from .readers import Usage
+from .readers.arguments import find_arguments
 from .readers.packed import PackedCall
+from .readers.trial import copy_model, kept_state
 from .session import Session, open_session
 
 NO_LINKS = (
@@ -179,6 +183,7 @@ def open_windows(
         raise InputError(NO_LINKS)
     packed = replace(usage, call=PackedCall(windows.packing, usage.call, window=True))
     pack = windows.packing.pack
+    _tell_advancing(model, windows, packed)
     found = open_session(
         model,
         pack(windows.start),
@@ -196,3 +201,21 @@ def open_windows(
     if found.path_engine is None:
         return session
     return replace(session, path_engine=replace(found.path_engine, node_names=session.node_names))
+
+
+def _tell_advancing(model: Any, windows: Windows, usage: Usage) -> None:
+    """A model that, called twice, answers otherwise the second time: every call begins with the state that it has."""
+    duplicate, packed = copy_model(model), windows.packing.pack(windows.after)
+    answers = []
+    with kept_state(duplicate) as advanced, torch.no_grad():
+        arguments = find_arguments(duplicate, packed, "after", usage.call)
+        answers += [arguments.run(duplicate, packed) for _ in range(2)]
+    if not all(isinstance(one, torch.Tensor) for one in answers) or torch.equal(*answers):
+        return
+    names = ", ".join(f"`{name}`" for name in advanced) or "something of its own"
+    warnings.warn(
+        f"The model advances {names} on each call, so that its answer depends on how often it was called. Every call "
+        "here begins with the state that it has now; to have it begin anew in each window, reset it in `call=`.",
+        Notice,
+        stacklevel=5,
+    )

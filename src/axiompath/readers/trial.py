@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -103,6 +104,36 @@ def _duplicate(model: nn.Module) -> nn.Module:
             f"Expected a model that can be copied, since yours is never altered (got {type(error).__name__}: {error}"
             f"{_uncopied(model)}); take out of the model what is not needed to predict, then put it back."
         ) from error
+
+
+@contextmanager
+def kept_state(model: nn.Module) -> Iterator[list[str]]:
+    """A model that advances a state of its own as it runs has afterwards that of before; gives the names of these.
+
+    Every call so begins with the same state: that in which the user handed the model over.
+    """
+    held = {name: dict(vars(module)) for name, module in model.named_modules()}
+    values = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    for name, attributes in held.items():
+        values |= {f"{name}.{key}": one.clone() for key, one in attributes.items() if isinstance(one, torch.Tensor)}
+    advanced: list[str] = []
+    try:
+        yield advanced
+    finally:
+        for name, module in model.named_modules():
+            before, now = held[name], vars(module)
+            for key in [key for key in now if key not in before or now[key] is not before[key]]:
+                advanced.append(f"{name}.{key}".removeprefix("."))
+                now.pop(key)
+                if key in before:
+                    now[key] = before[key]
+            for key, one in before.items():
+                if isinstance(one, torch.Tensor):
+                    one.data.copy_(values[f"{name}.{key}"])
+        for name, buffer in model.named_buffers():
+            if not torch.equal(buffer, values[name]):
+                advanced.append(name)
+                buffer.data.copy_(values[name])
 
 
 def _uncopied(model: nn.Module) -> str:
@@ -302,7 +333,7 @@ def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -
     """The output of a copy of the model (as `copy_model` makes it) on one graph."""
     arguments = find_arguments(duplicate, data, "data", call)
     try:
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"), kept_state(duplicate):
             result = _try_as_is_first(lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate))
     except (InputError, MemoryError):
         raise

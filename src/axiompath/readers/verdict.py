@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import nn
 from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
 from ..files.named import take_names
 from ..graphs.data_fields import Fields
+from ..graphs.packed import find_packing
 from ..graphs.snapshot import Snapshot, read_snapshot
 from ..network.layers import Network, run_network
 from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, constant_fields, find_arguments
 from .assembly import Note, Reading, assemble_network
+from .packed import PackedCall
 from .provision import prepare_inputs, with_edge_index
 from .reader import check_values, find_places, has_own_reader, join_refusals, with_edges
 from .tape import WITHOUT_PATHS, FailingModel, Recording, UnreadableModel
 from .traced.assemble import read_traced
-from .trial import copy_model, leaves, record_model
+from .trial import copy_model, leaves, record_model, run_model
 from .typed import prepare_types
 
 
@@ -51,6 +55,7 @@ class ModelCheck:
     call: str | None = None  # how the model was called
     unused: tuple[str, ...] = ()  # fields of the graph that its answer does not depend on
     defaults: tuple[str, ...] = ()  # arguments of forward that no field of the graph is named like
+    forgets: bool = False  # of a model of a window: whether its answer depends on the last snapshot alone
 
     @property
     def readable(self) -> bool:
@@ -83,6 +88,11 @@ class ModelCheck:
             lines.append(f"Fields of the data that the answer does not depend on: {', '.join(self.unused)}.")
         if self.defaults:
             lines.append(f"Arguments that kept their default, for want of a field: {', '.join(self.defaults)}.")
+        if self.forgets:
+            lines.append(
+                "The model has no memory: its answer depends on the last snapshot alone. Hand its state on from step "
+                "to step; `axiompath.unroll(cell)` does."
+            )
         return tuple(lines)
 
     @property
@@ -100,8 +110,11 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None, output: st
     """Read a model on one graph and report module by module; an unreadable model is reported, not raised.
 
     `call`, a function of the model and a Data object, says how the model is called; without it, arguments of forward
-    are fields of the data by name. `output` says what its columns mean, as it is said to Explainer.
+    are fields of the data by name. `output` says what its columns mean, as it is said to Explainer. Of a model that
+    looks back, `data` is a window: a list of snapshots.
     """
+    if isinstance(data, Sequence):
+        return _check_window(model, list(data), Usage(call, output=output))
     (data,) = take_names([data]).graphs
     data = with_edge_index(data, "data") if isinstance(data, Data) else data
     ready = prepare_types(model, (data, data), Usage(call))
@@ -146,6 +159,20 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None, output: st
         unused,
         () if arguments is None else arguments.defaults,
     )
+
+
+def _check_window(model: nn.Module, window: list[Any], usage: Usage) -> ModelCheck:
+    """The same of a model of several snapshots, and whether it remembers the earlier ones."""
+    packing = find_packing(window)
+    packed = PackedCall(packing, usage.call, window=True)
+    merged = packing.pack(window)
+    answers = [run_model(copy_model(model), packing.pack(one), packed) for one in (window, [window[-1]] * len(window))]
+    forgets = len(window) > 1 and torch.equal(*answers)
+    try:
+        found = _check_operations(model, merged, replace(usage, call=packed), None, None)
+    except UnreadableModel as refusal:
+        found = ModelCheck((), None, None, sum(p.numel() for p in model.parameters()), None, str(refusal))
+    return replace(found, call=f"a model of {len(window)} snapshots", forgets=forgets)
 
 
 def _check_operations(

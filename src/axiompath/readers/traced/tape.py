@@ -208,6 +208,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 opened = OPENED[name](*args, **kwargs)
             if opened is not NotImplemented:
                 return opened
+        if name.endswith("_like") and name in SHAPES_ONLY:
+            kwargs = {**kwargs, "memory_format": torch.contiguous_format}  # so that writes into a part can be followed
         result = function(*args, **kwargs)
         place = user_line()
         if not isinstance(result, (torch.Tensor, tuple, list)):

@@ -1,0 +1,149 @@
+"""Temporal GNNs as people have them: read exactly, complete, and blamed by their own calls."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import axiompath
+from axiompath.errors import InputError, Notice
+from axiompath.paths.exits import share_exits
+from support.temporal import MODELS, STEPS, EvolveGCN, GConvGRU, make, suited, unrolled
+from support.windows import literal_exits, random_dates
+
+pytestmark = pytest.mark.filterwarnings("ignore::axiompath.errors.Notice")
+
+
+def check_window(name, seed, *, literal=False):
+    """Forward to 1e-12, completeness to 1e-10, v(nothing) and v(all) exactly; the timeline as all walks have it."""
+    rng = np.random.default_rng(seed)
+    days = [suited(name, data) for data in random_dates(rng, STEPS + 1, num_changes=1 + seed % 3)]
+    before, after = days[:STEPS], days[1:]
+    still = [*after[:-1], before[-1]]
+    model = make(name, seed)
+    explainer = axiompath.Explainer(model, before, after, output="value")
+    answers = [model(window).detach().numpy() for window in (before, still, after)]
+    change = explainer.change
+    rows = np.flatnonzero(change.root_ids < 7)
+    for logits, own in ((change.before_pass.logits, answers[1]), (change.after_pass.logits, answers[2])):
+        np.testing.assert_allclose(logits[rows], own[change.root_ids[rows]], atol=1e-12, rtol=1e-12)
+    moved = explainer.moved()
+    for target in moved.target.tolist()[:2]:
+        found = explainer.timeline(target)
+        np.testing.assert_allclose(found.shares.sum(axis=0), (answers[2] - answers[0])[target], atol=1e-10)
+        ends = explainer.what_if(target, apply=[[], explainer.changes().id.tolist()])
+        np.testing.assert_allclose(ends, [answers[1][target], answers[2][target]], atol=1e-12)
+        if literal:
+            row = int(np.flatnonzero(change.root_ids == target)[0])
+            ours = share_exits(change, row)
+            twin = literal_exits(change, row)
+            total = dict.fromkeys(twin, 0.0)
+            for v, u, share in zip(ours.receivers.tolist(), ours.senders.tolist(), ours.shares, strict=True):
+                total[v, None if u < 0 else u] += share
+            for key, share in twin.items():
+                np.testing.assert_allclose(total[key], share + np.zeros(2), atol=1e-10)
+    return len(moved)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_cell_is_read_exactly(name):
+    assert sum(check_window(name, seed) for seed in (1, 2)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "seed"), list(itertools.product(MODELS, range(100, 125))))
+def test_random_windows(name, seed):
+    check_window(name, seed, literal=name in ("GConvGRU", "TGCN", "EvolveGCN", "Attention", "nn.Conv1d"))
+
+
+def test_a_model_that_advances_its_own_state_begins_every_call_alike():
+    days = random_dates(np.random.default_rng(0), STEPS + 1)
+    torch.manual_seed(0)
+    model = EvolveGCN(anew=False).double().eval()
+    with pytest.warns(Notice, match=r"advances `evolving.weight` on each call"):
+        explainer = axiompath.Explainer(model, days[:STEPS], days[1:], output="value")
+    assert model.evolving.weight is None
+    moved = explainer.moved()
+    target = int(moved.target[0])
+    found = explainer.blame(target, seconds=5)
+    fresh = EvolveGCN().double().eval()
+    fresh.load_state_dict(model.state_dict())
+    ends = [fresh(window).detach().numpy()[target] for window in (days[:STEPS], days[1:])]
+    np.testing.assert_allclose(found.shares.sum(axis=0), ends[1] - ends[0], atol=1e-10)
+    np.testing.assert_allclose(explainer.timeline(target).shares.sum(axis=0), ends[1] - ends[0], atol=1e-10)
+    model(days[:STEPS])
+    held = model.evolving.weight.clone()
+    with pytest.raises(InputError, match="neither a parameter, nor a buffer"):
+        axiompath.Explainer(model, days[:STEPS], days[1:], output="value")
+    assert torch.equal(model.evolving.weight, held)
+
+
+class Forgetful(nn.Module):
+    """As examples call it: the state is never handed on."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = GConvGRU()
+
+    def forward(self, window):
+        for data in window:
+            h = self.cell(data.x, data.edge_index)
+        return h
+
+
+def test_check_says_that_a_model_has_no_memory():
+    days = random_dates(np.random.default_rng(0), STEPS)
+    told = str(axiompath.check(Forgetful().double(), days))
+    assert "has no memory: its answer depends on the last snapshot alone" in told
+    told = axiompath.check(unrolled(GConvGRU).double(), days)
+    assert told.readable
+    assert "no memory" not in str(told)
+    with pytest.raises(InputError, match="whose state is never passed has no memory"):
+        axiompath.unroll(nn.Linear(3, 3), head=None)
+
+
+class ByFields(nn.Module):
+    """Takes lists of fields in place of a list of snapshots."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = GConvGRU(), nn.Linear(4, 2)
+
+    def forward(self, xs, edge_indices):
+        h = None
+        for x, edge_index in zip(xs, edge_indices, strict=True):
+            h = self.cell(x, edge_index, None, h)
+        return self.head(h)
+
+
+def test_the_same_model_called_three_ways():
+    days = random_dates(np.random.default_rng(2), STEPS + 1)
+    torch.manual_seed(0)
+    by_fields = ByFields().double()
+    by_window = axiompath.unroll(by_fields.cell, head=by_fields.head)
+    calls = [
+        (by_fields, {}),
+        (by_window, {}),
+        (by_fields, {"call": lambda model, window: model([d.x for d in window], [d.edge_index for d in window])}),
+    ]
+    tables = [
+        axiompath.Explainer(model, days[:STEPS], days[1:], output="value", **options).moved()
+        for model, options in calls
+    ]
+    assert len(tables[0])
+    for other in tables[1:]:
+        np.testing.assert_allclose(
+            other[["target", "revised", "time", "news"]], tables[0][["target", "revised", "time", "news"]], atol=1e-12
+        )
+
+
+def test_models_without_paths_are_blamed_on_dated_changes():
+    days = random_dates(np.random.default_rng(3), STEPS + 1)
+    model = make("GConvGRU", 0)
+    read = axiompath.Explainer(model, days[:STEPS], days[1:], output="value")
+    run = axiompath.Explainer(model, days[:STEPS], days[1:], output="value", paths=False)
+    target = int(read.moved().target[0])
+    np.testing.assert_allclose(run.moved().news, read.moved().news, atol=1e-12)
+    np.testing.assert_allclose(run.blame(target).shares, read.blame(target).shares, atol=1e-12)
