@@ -170,10 +170,18 @@ def test_the_root_holds_ten_files():
 def test_the_way_through_the_code_names_what_is_there():
     """CONTRIBUTING leads from a call to its answer: every file and function that it names exists."""
     text = (SOURCE.parent.parent / "CONTRIBUTING.md").read_text()
-    hops = re.findall(r"^\d+\. `([\w/]+\.py)`: `([\w.]+)`", text, re.MULTILINE)
-    assert len(hops) >= 10
-    for file, function in hops:
-        tree = ast.parse((SOURCE / file).read_text())
-        assert function.split(".")[-1] in {getattr(node, "name", "") for node in ast.walk(tree)}, (file, function)
-    for part in text.split("### ")[1:]:
-        assert len(re.findall(r"^\d+\. ", part, re.MULTILINE)) <= 10, part.split("\n")[0]
+    ways, changes = text.split("## Three ways through the code")[1].split("## Five first changes")
+    for way in ways.split("### ")[1:]:
+        hops = re.findall(r"^\d+\. `([\w/]+\.py)`: `([\w.]+)`", way, re.MULTILINE)
+        assert 4 <= len(hops) == len(re.findall(r"^\d+\. ", way, re.MULTILINE)) <= 8
+        assert len({file for file, _ in hops}) == len(hops), "a module is entered twice"
+        for file, function in hops:
+            tree = ast.parse((SOURCE / file).read_text())
+            assert function.split(".")[-1] in {getattr(node, "name", "") for node in ast.walk(tree)}, (file, function)
+    assert changes.count("### ") == 5
+    for change in changes.split("### ")[1:]:
+        files = re.findall(r"^- `([\w/.]+)`: ", change, re.MULTILINE)
+        assert 1 <= len(files) <= 3
+        assert all((SOURCE.parent.parent / file).is_file() for file in files), files
+    for file in re.findall(r"`([a-z_]+/[\w/]+\.py)`", ways):
+        assert (SOURCE / file).is_file(), file

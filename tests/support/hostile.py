@@ -326,6 +326,7 @@ HOSTILE = {
         "numbers as types": lambda folder: torch.save({"nodes": 3, "edges": 4}, folder / "dict.pt"),
         "a list of itself": pickled(lambda folder: b"\x80\x02}X\x0a\0\0\0node_names]q\1h\1as."),
         "a pickle, packed": pickled(lambda folder: b")" * 10**8 + b".", zipfile.ZIP_DEFLATED),
+        "sparse numbers of nodes": saved(n_id=torch.eye(3).to_sparse()),
         "ends of half numbers": saved(edge_index=torch.zeros(2, 3, dtype=torch.bfloat16)),
         "a count of nothing": pickled(lambda folder: b"\x80\x02ccollections\nCounter\nc__builtin__\nbytearray\n\x8a\5"
                                       + struct.pack("<q", 10**10)[:5] + b"\x85R\x85R."),

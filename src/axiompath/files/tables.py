@@ -25,8 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from ..arrays import IntArray
+from ..arrays import FloatArray, IntArray
 from ..errors import InputError
+from ..graphs.events import read_numbers
 from ..storage.parquet_pages import MAX_COLUMNS, open_parquet, spell_out
 from ..storage.safe import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check_size, parse_json
 
@@ -287,20 +288,10 @@ def as_names(column: pd.Series[Any], path: Path) -> pd.Series[str]:
     return text
 
 
-def as_numbers(column: pd.Series[Any], name: str, path: Path) -> np.ndarray[Any, Any]:
+def as_numbers(column: pd.Series[Any], name: str, path: Path) -> FloatArray:
     """A column as float64, all of it finite."""
-    with blamed(f"Expected numbers in the column {name!r} of {path} (got {column.dtype})."):
-        if column.dtype.kind in "mMcV":  # dates are no numbers, whatever they are made of
-            raise Damaged("another kind")
-        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise InputError(
-            f"Expected a number in every row of the column {name!r} of {path} "
-            f"(row {row + 1} has {str(column.iloc[row])[:40]!r}); mend it, or leave the column out."
-        )
-    return numbers
+    plain = column.reset_index(drop=True)  # a part of a table begins with another row
+    return read_numbers(plain, f"the column {name!r} of {path}", "mend it, or leave the column out")
 
 
 def as_features(table: pd.DataFrame, columns: list[str], path: Path) -> np.ndarray[Any, Any]:

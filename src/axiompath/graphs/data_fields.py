@@ -272,6 +272,8 @@ def to_numpy(values: Any) -> Any:
     """A tensor as an array; anything else as it is."""
     if not _is_tensor(values):
         return values
+    if _is_sparse(values):
+        raise WrongKind("Expected dense tensors beside `x` (got a sparse one); give its `to_dense()`.")
     values = values.detach().cpu()
     return values.double() if values.is_floating_point() else values  # numpy knows no bfloat16
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError, Notice
-from ..storage.safe import blamed
+from ..storage.safe import Damaged, blamed
 from .clock import Times, read_times
 
 
@@ -81,7 +81,7 @@ def read_events(
             f"Expected events in {what} (got {len(missing):,} rows, none of them with two ends and a time)."
         )
     times = read_times(columns["time"][kept], f"the column of times of {what}", dated=dated)
-    weights = None if weight is None else _numbers(columns["weight"][kept], what)
+    weights = None if weight is None else read_numbers(columns["weight"][kept], f"the column of weights of {what}")
     ends_at = None if ending is None else _read_ends(ending[kept], times, what)
     order = np.argsort(times.values, kind="stable")
     ends = [columns[side].to_numpy()[kept][order] for side in ("source", "target")]
@@ -165,15 +165,17 @@ def _texts(series: pd.Series[Any]) -> bool:
     return series.dtype.kind == "O" or isinstance(series.dtype, pd.StringDtype)
 
 
-def _numbers(series: pd.Series[Any], what: str) -> FloatArray:
-    if series.dtype.kind in "mMc":  # dates are no numbers, whatever they are made of
-        raise InputError(f"Expected numbers in the column of weights of {what} (got {series.dtype}).")
-    numbers = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64)
+def read_numbers(column: pd.Series[Any], what: str, remedy: str = "mend it") -> FloatArray:
+    """A column as float64, all of it finite; its index says which row a cell came from."""
+    with blamed(f"Expected numbers in {what} (got {column.dtype})."):
+        if column.dtype.kind in "mMcV":  # dates are no numbers, whatever they are made of
+            raise Damaged("another kind")
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"Expected a number, such as 1.5, in every row of the column of weights of {what} (row "
-            f"{series.index[row] + 1} has {str(series.iloc[row])[:40]!r})."
+            f"Expected a number in every row of {what} "
+            f"(row {column.index[row] + 1} has {str(column.iloc[row])[:40]!r}); {remedy}."
         )
     return numbers
