@@ -7,6 +7,7 @@ and checked on about MAX_EDGES edges of each snapshot.
 from __future__ import annotations
 
 import copy
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,16 +23,25 @@ from .snapshot import Snapshot, rows_of
 MAX_EDGES = 100_000
 WHOLE_EDGES = 2_000_000  # up to here a graph is small enough to run the model on all of it
 NUM_SEEDS = 64  # touched nodes, and as many random ones
+FEW_SEEDS, FEW_EDGES = 6, 250  # the same of the smallest samples, on which a model is read that is run on all of both
 NUM_ROUNDS = 3  # rings of senders around them
 
 
-def sample_pair(pair: Pair) -> tuple[Data, Data]:
+class Size(NamedTuple):
+    """How large a sample is."""
+
+    seeds: int
+    edges: int
+
+
+def sample_pair(pair: Pair, *, small: bool = False) -> tuple[Data, Data]:
     """Samples of two graphs, around nodes whose edges or features differ.
 
     Of the fields of a graph in memory a sample holds the rows of its nodes and edges.
     """
+    size = Size(FEW_SEEDS, FEW_EDGES) if small else Size(NUM_SEEDS, MAX_EDGES)
     differ = pair.touched | pair.altered
-    return _sample_side(pair.before, differ), _sample_side(pair.after, differ)
+    return _sample_side(pair.before, differ, size), _sample_side(pair.after, differ, size)
 
 
 def to_data(snapshot: Snapshot, dtype: torch.dtype) -> Data:
@@ -54,14 +64,14 @@ def dtype_of(x: Features) -> torch.dtype:
     return torch.float64 if x.dtype == np.float64 else torch.float32
 
 
-def _sample_side(side: Side, differ: BoolArray) -> Data:
+def _sample_side(side: Side, differ: BoolArray, size: Size) -> Data:
     graph, edges = side.graph, side.edges._replace(ids=NO_IDS)
     if not graph.on_disk:
         # The fields of edges are taken by their position in the user's list.
         senders, receivers = graph.edge_index
         edges = sort_by_receiver(receivers, senders, np.arange(len(senders)), graph.num_nodes)
-    chosen = side.rows_of(_some(np.flatnonzero(differ)))
-    nodes, taken, receivers = _collect(np.union1d(chosen[chosen >= 0], side.some_rows(NUM_SEEDS)), edges)
+    chosen = side.rows_of(_some(np.flatnonzero(differ), size.seeds))
+    nodes, taken, receivers = _collect(np.union1d(chosen[chosen >= 0], side.some_rows(size.seeds)), edges, size.edges)
     x = graph.take_features(nodes)
     edge_index = np.searchsorted(nodes, np.stack([taken.senders, receivers]))
     if side.data is None:
@@ -92,10 +102,18 @@ def take_part(data: Data, nodes: IntArray, edges: IntArray) -> Data:
     return part
 
 
-def _collect(seeds: IntArray, edges: Incoming) -> tuple[IntArray, Incoming, IntArray]:
+def some_edges(data: Data) -> Data:
+    """A graph without a third of its edges, the same ones every time."""
+    kept = np.flatnonzero(np.random.default_rng(0).random(data.edge_index.shape[1]) < 2 / 3)
+    part = take_part(data, np.arange(data.x.shape[0]), kept)
+    part.x, part.edge_index = data.x, data.edge_index[:, torch.from_numpy(kept)]
+    return part
+
+
+def _collect(seeds: IntArray, edges: Incoming, room: int) -> tuple[IntArray, Incoming, IntArray]:
     """Nodes (ascending), the edges taken and their receivers: the seeds, and ring by ring who sends to them."""
     ring = nodes = rows = seeds
-    room = MAX_EDGES
+    most = room
     for _ in range(NUM_ROUNDS - 1):
         taken = take_rows(edges, ring, room)
         room -= len(taken.senders)
@@ -104,12 +122,12 @@ def _collect(seeds: IntArray, edges: Incoming) -> tuple[IntArray, Incoming, IntA
         if not len(ring) or room <= 0:
             break
         rows = np.concatenate([rows, ring])
-    taken = take_rows(edges, rows, MAX_EDGES)
+    taken = take_rows(edges, rows, most)
     return np.union1d(nodes, taken.senders), taken, np.repeat(rows, np.diff(taken.indptr))
 
 
-def _some(nodes: IntArray) -> IntArray:
-    """Up to NUM_SEEDS of them at random, the same ones every time."""
-    if len(nodes) <= NUM_SEEDS:
+def _some(nodes: IntArray, count: int) -> IntArray:
+    """Up to so many of them at random, the same ones every time."""
+    if len(nodes) <= count:
         return nodes
-    return np.sort(np.random.default_rng(0).choice(nodes, NUM_SEEDS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(nodes, count, replace=False))

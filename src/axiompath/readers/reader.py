@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,11 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from ..arrays import IntArray
+from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..graphs.data_fields import PLAIN_FIELDS, Fields
 from ..graphs.pair import match_snapshots
-from ..graphs.sample import WHOLE_EDGES, sample_pair
+from ..graphs.sample import FEW_EDGES, WHOLE_EDGES, sample_pair, some_edges
 from ..graphs.snapshot import Snapshot, check_edge_features, read_aligned, read_snapshot, rows_of
 from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..graphs.widened import widen_graph, widen_pair
@@ -28,12 +30,18 @@ from .assembly import assemble_network
 from .calls import READERS
 from .packed import PackedCall
 from .tape import FailingModel, Recording, Ref, TypedInputs, UnreadableModel, quoted
-from .traced.assemble import read_traced
-from .trial import answers_alike, copy_model, record_model
+from .traced.assemble import check_fields, read_traced, run_network_twice
+from .trial import answers_alike, copy_model, record_model, run_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 SIDES = ("before", "after")
+ENDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "softmax": partial(torch.softmax, dim=-1),
+    "log_softmax": partial(torch.log_softmax, dim=-1),
+    "sigmoid": torch.sigmoid,
+    "log_sigmoid": torch.nn.functional.logsigmoid,
+}
 NO_READER = "no reader for this message-passing layer"
 FOLLOWED = ("x", "edge_index", "edge_weight", "n_id")  # whatever kind of array they are
 HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
@@ -72,8 +80,12 @@ def read_network(
         return read_aligned(*graphs, fields)
 
     num_edges = max(side.edge_index.shape[1] for side in snapshots)
-    packed = isinstance(usage.call, PackedCall)
-    if not packed and pairs is None and snapshots[0].graphs is None and num_edges > WHOLE_EDGES:
+    if isinstance(usage.call, PackedCall):
+        return _read_traced(model, graphs, align, usage, pairs)
+    if "schema" in graphs[0] or has_own_reader(model):
+        return _read_and_check(model, graphs, align, run_pair, usage, pairs)
+    of_nodes = pairs is None and snapshots[0].graphs is None
+    if of_nodes and num_edges > WHOLE_EDGES:
         network, fields = read_samples(model, *sample_pair(match_snapshots(*snapshots, graphs)), usage)
         plain = find_places(network, align(fields), None)
         sides = with_edges(network, plain)
@@ -81,22 +93,80 @@ def read_network(
         passes = run_pair(network, *sides)
         give_back()
         return ReadModel(network, fields, plain, *sides, *passes)
-    if isinstance(usage.call, PackedCall):
-        return _read_traced(model, graphs, align, usage, pairs)
+    recorded: ReadModel | UnreadableModel | None = None
+    if of_nodes and num_edges > FEW_EDGES:
+        found = _read_by_rules(model, snapshots, graphs, align, usage)
+        if found is not None:
+            return found
+    else:
+        try:
+            recorded = _read_traced(model, graphs, align, usage, pairs)
+            if not recorded.network.recorded:
+                return recorded
+        except UnreadableModel as refusal:
+            recorded = refusal
     try:
         return _read_and_check(model, graphs, align, run_pair, usage, pairs)
-    except UnreadableModel as refusal:
-        if isinstance(refusal, FailingModel) or "schema" in graphs[0] or has_own_reader(model):
-            raise
+    except FailingModel:
+        raise
+    except UnreadableModel as by_classes:
         try:
-            return _read_traced(model, graphs, align, usage, pairs)
-        except UnreadableModel as other:
-            raise join_refusals(refusal, other) from other
+            recorded = recorded or _read_traced(model, graphs, align, usage, pairs)
+        except UnreadableModel as refusal:
+            recorded = refusal
+        if isinstance(recorded, UnreadableModel):
+            raise join_refusals(by_classes, recorded) from recorded
+        return recorded
+
+
+def _read_by_rules(
+    model: nn.Module,
+    snapshots: tuple[Snapshot, Snapshot],
+    graphs: tuple[Data, Data],
+    align: Callable[[Fields], tuple[Snapshot, Snapshot]],
+    usage: Usage,
+) -> ReadModel | None:
+    """Read the model's operations on small samples, and run the rules that its coefficients follow on all of both.
+
+    None where they follow none, or where the Network does not answer as the model itself on both graphs.
+    """
+    samples = sample_pair(match_snapshots(*snapshots, graphs), small=True)
+
+    def read(fields: Fields) -> tuple[Snapshot, Snapshot]:
+        return read_snapshot(samples[0], "before", fields), read_snapshot(samples[1], "after", fields)
+
+    try:
+        found = read_traced(model, samples, read, usage, None, samples=True)
+        check_fields(found.used, found.fields, graphs)
+        sides = align(found.fields)
+        passes = run_pair(found.network, *sides)
+        for data, snapshot, computed in zip(graphs, sides, passes, strict=True):
+            answer = run_model(copy_model(model), data, usage.call)
+            if not answers_as(computed.logits[rows_of(snapshot, data)], found.last, answer):
+                return None
+    except UnreadableModel:
+        return None
+    _check_settings(model, graphs, usage)
+    network = _with_scales(found.network, usage.scales)
+    return ReadModel(network, found.fields, sides, *sides, *passes)
+
+
+def answers_as(logits: FloatArray, last: str, answer: torch.Tensor) -> bool:
+    """Whether logits, and the softmax or sigmoid that follows them, are what a model answered."""
+    if logits.size != answer.numel() or not bool(torch.isfinite(answer).all()):
+        return False
+    ours = torch.from_numpy(logits).reshape(answer.shape)
+    if last:
+        ours = ENDS[last](ours)
+    scale = float(answer.abs().max()) if answer.numel() else 1.0
+    error = float((ours - answer.double()).abs().max()) if answer.numel() else 0.0
+    return error <= TOLERANCES.get(answer.dtype, HALF_TOLERANCE) * (scale or 1.0)
 
 
 def has_own_reader(model: nn.Module) -> bool:
     """Whether a module is read by a reader of the user's own, whose faults are theirs to see."""
-    readers = [READERS[type(module)] for module in model.modules() if type(module) in READERS]
+    modules = model.modules() if isinstance(model, nn.Module) else []
+    readers = [READERS[type(module)] for module in modules if type(module) in READERS]
     return any(not reader.__module__.startswith(__package__) for reader in readers)
 
 
@@ -119,27 +189,37 @@ def _read_traced(
 ) -> ReadModel:
     """The same from the tensor operations that the model makes, whatever its classes are."""
     found = read_traced(model, graphs, align, usage, pairs)
+    _check_settings(model, graphs, usage)
+    network = _with_scales(found.network, usage.scales)
+    return ReadModel(network, found.fields, found.graphs, *found.sides, *found.passes)
+
+
+def _check_settings(model: nn.Module, graphs: tuple[Data, Data], usage: Usage) -> None:
+    """Refuse a model that reads what is no tensor and differs."""
     differing = _differing_settings(*graphs)
     if differing and not answers_alike(model, graphs, differing, usage):
         raise UnreadableModel(
             f"The two graphs differ in {quoted(differing)}, too, which the model reads; only changes of tensors can be "
             "listed, so give both graphs the same."
         )
-    network = _with_scales(found.network, usage.scales)
-    return ReadModel(network, found.fields, found.graphs, *found.sides, *found.passes)
 
 
 def read_samples(model: nn.Module, before: Data, after: Data, usage: Usage = AS_IT_IS) -> tuple[Network, Fields]:
-    """Read the model on parts of the two graphs, each checked by itself."""
+    """Read the model on parts of the two graphs, each checked by itself, and on a third that neither of them is."""
 
     def read(fields: Fields) -> tuple[Snapshot, Snapshot]:
         return read_snapshot(before, "before", fields), read_snapshot(after, "after", fields)
 
-    def run(network: Network, *sides: Snapshot) -> tuple[ForwardPass, ForwardPass]:
-        return run_network(network, sides[0]), run_network(network, sides[1])
-
-    found = _read_and_check(model, (before, after), read, run, usage)
-    return found.network, found.fields
+    if not has_own_reader(model):
+        with suppress(UnreadableModel):
+            found = read_traced(model, (before, after), read, usage, None, samples=True)
+            part = some_edges(after)
+            snapshot = read_snapshot(part, "after", found.fields)
+            computed = run_network(found.network, snapshot)
+            if answers_as(computed.logits, found.last, run_model(copy_model(model), part, usage.call)):
+                return _with_scales(found.network, usage.scales), found.fields
+    found_by_classes = _read_and_check(model, (before, after), read, run_network_twice, usage)
+    return found_by_classes.network, found_by_classes.fields
 
 
 def _read_and_check(

@@ -148,7 +148,7 @@ class _Finder:
                     yield from (Sum(weighted, flow), SymmetricNorm(weighted, 1.0, flow), Mean(weighted, flow))
                     yield SymmetricNorm(weighted, None, flow)
                     yield from (SymmetricNorm(weighted, 2.0, flow), Looped(Sum(weighted, flow), False))
-                yield TargetNorm(0.0, False, flow)
+                yield from self._over_degrees(recorded, flow)
                 yield from (WeightedMean(True) for weighted in self._weighted if weighted and flow == SOURCE_TO_TARGET)
                 yield from (Looped(rule(False, flow), beside) for rule in (Sum, Mean) for beside in (False, True))
         elif not recorded.local and kind == GRAPHS:
@@ -156,15 +156,28 @@ class _Finder:
         elif not recorded.local and kind == LINKS:
             yield from (End(0), End(1))
 
+    def _over_degrees(self, recorded: Recorded, flow: str) -> Iterator[Rule]:
+        """One over the degree, loops times a number of their own, which is that of any loop."""
+        theirs = _lifted(recorded, 1, self.sides[1]).diagonal()
+        for single in (False, True):
+            plain = TargetNorm(0.0, single, flow)
+            loops = self._matrix(plain, 1).diagonal()
+            if loops.any():
+                some = int(np.flatnonzero(loops)[0])
+                yield replace(plain, diag_lambda=round(float(theirs[some] / loops[some]) - 1.0, 7 if single else 12))
+
     @cached_property
     def _weighted(self) -> tuple[bool, ...]:
         return (False,) if self.sides[1].edge_weight is None else (True, False)
 
     def _equal(self, rule: Rule, recorded: Recorded, side: int) -> bool:
+        return same(self._matrix(rule, side), _lifted(recorded, side, self.sides[side]))
+
+    def _matrix(self, rule: Rule, side: int) -> sparse.csr_array:
         key = rule, side
         if key not in self.matrices:
             self.matrices[key] = rule.matrix(self.sides[side], np.zeros((self.sides[side].num_nodes, 0)))
-        return same(self.matrices[key], _lifted(recorded, side, self.sides[side]))
+        return self.matrices[key]
 
     def _scale(self, recorded: Recorded, term: Term) -> tuple[Rule, int | None]:
         """One over the deviation of each row, as LayerNorm takes it."""

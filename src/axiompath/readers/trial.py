@@ -188,16 +188,7 @@ def record_model(
     except (UnreadableModel, MemoryError):
         raise
     except Exception as error:
-        pairless = arguments.call is not None and LINKS_FIELD in str(error) and LINKS_FIELD not in data
-        remedy = (
-            "name the pairs that it is asked for with `links=[(3, 8), ...]`, which `call` then finds there."
-            if pairless
-            else _remedy_for(error, duplicate, arguments, data)
-        )
-        raise FailingModel(
-            f"The model could not be run as {arguments} on `{name}`: {type(error).__name__}: {error}; {remedy}"
-            + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
-        ) from error
+        raise failed_run(error, duplicate, arguments, data, name, elsewhere) from error
     if not isinstance(result, torch.Tensor):
         raise refuse_output(result, arguments)
     untraced = (
@@ -207,6 +198,22 @@ def record_model(
     recording = _finish(recorder, {None: result}, data.x.shape[0], dtype, fields, untraced)
     _check_finite(recording, result, name)
     return recording
+
+
+def failed_run(
+    error: Exception, duplicate: nn.Module, arguments: Arguments, data: Data, name: str, elsewhere: Collection[str]
+) -> FailingModel:
+    """The refusal of a model that fails on one graph, with what to do; `elsewhere` are fields of the other alone."""
+    pairless = arguments.call is not None and LINKS_FIELD in str(error) and LINKS_FIELD not in data
+    remedy = (
+        "name the pairs that it is asked for with `links=[(3, 8), ...]`, which `call` then finds there."
+        if pairless
+        else _remedy_for(error, duplicate, arguments, data)
+    )
+    return FailingModel(
+        f"The model could not be run as {arguments} on `{name}`: {type(error).__name__}: {error}; {remedy}"
+        + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
+    )
 
 
 def _record_typed(

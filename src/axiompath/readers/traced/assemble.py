@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from ...graphs.snapshot import Snapshot, rows_of
 from ...graphs.targets import rows_of_places, with_graphs, with_links
 from ...network.layers import ForwardPass, Network, run_network
 from ...network.update import run_pair
-from ..arguments import Usage, copy_data, find_arguments
+from ..arguments import Arguments, Usage, compare_arguments, copy_data, find_arguments
 from ..bases import Base
 from ..columns import SEPARATE, decide_output
 from ..elementwise import FINAL
@@ -26,7 +27,7 @@ from ..layout import lay_out
 from ..packed import PackedCall
 from ..recognised import recognise, stands_for
 from ..tape import UnreadableModel
-from ..trial import copy_model, dtype_of_model, run_model
+from ..trial import copy_model, dtype_of_model, failed_run, refuse_output, run_model
 from .functions import FUNCTIONS
 from .reader import Both, Line, Reader, Step
 from .rows import GRAPHS, LINKS, NODES, Recorded, place_edges
@@ -41,6 +42,7 @@ LAST = {
     "log_sigmoid_forward": "log_sigmoid",
     "sigmoid": "sigmoid",
 }
+NO_RULES = "The model's coefficients are none of those that are known on graphs that it was not recorded on."
 UNCHANGED = ("detach", "alias", "clone", "native_dropout", "_to_copy")
 
 
@@ -55,6 +57,8 @@ class TracedModel:
     passes: tuple[ForwardPass, ForwardPass]
     lines: tuple[Line, ...]
     error: float  # largest difference to the model's own logits, over their largest magnitude
+    last: str  # the softmax or sigmoid at the model's end
+    used: frozenset[str]  # the fields of the data that the answer depends on
 
 
 def read_traced(
@@ -64,95 +68,160 @@ def read_traced(
     usage: Usage,
     pairs: IntArray | None,
     names: tuple[str, str] = SIDES,
+    *,
+    samples: bool = False,
 ) -> TracedModel:
-    """Record the model on both graphs, read what it computed, and refuse unless the Network computes the same."""
-    traces = tuple(_record(model, data, usage, name) for data, name in zip(graphs, names, strict=True))
+    """Record the model on both graphs, read what it computed, and refuse unless the Network computes the same.
+
+    Of `samples`, which have nothing in common, only rules are of use on other graphs.
+    """
+    duplicates = copy_model(model), copy_model(model)
+    given = [find_arguments(*one, usage.call) for one in zip(duplicates, graphs, names, strict=True)]
+    compare_arguments(*given)
+    traces = []
+    for side in (0, 1):
+        elsewhere = set(graphs[1 - side].keys()) - set(graphs[side].keys())
+        traces.append(_record(duplicates[side], given[side], graphs[side], usage, names[side], elsewhere))
+        _check_shared(traces[side], graphs, side)
     reader = Reader((traces[0], traces[1]), FUNCTIONS)
     output, last = _strip(reader, (traces[0].output, traces[1].output))
     value = _as_logits(reader, reader.read_output(output), output)
     meaning = decide_output(last, tuple(value.places[1].shape), usage.output, value.width)
     reader.bases.add(value.form, None)
-    fields = _fields_of(reader, graphs)
-    _check_fields(reader, fields, graphs)
-    plain = _with_places(value, snapshots_of(fields), pairs)
-    _place_rows(reader, plain, graphs)
-
-    def network_of(bases: list[Base]) -> Network:
-        width = sum(base.width for base in bases if base.form is None)
-        return Network(lay_out(bases), width, meaning, end=last if last in (*FINAL, *SEPARATE) else "")
-
-    def check(passes: tuple[ForwardPass, ForwardPass]) -> float:
-        return max(_check(reader, value, output, passes[side], side, names[side]) for side in (0, 1))
-
-    by_rules = _run_rules(reader, fields, plain, network_of, check)
-    if by_rules is not None:
-        network, sides, passes, error = by_rules
-    else:
-        network = network_of(reader.bases.all)
-        if network.num_hops == 0 and network.rise is None:
-            raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
-        sides = _place(reader, network, plain)
-        with threadpool_limits(1):
-            passes = run_network(network, sides[0]), run_network(network, sides[1])
-        error = check(passes)
+    read = _Answer(reader, value, output, last, meaning, names)
+    used = frozenset[str]().union(*(trace.fields_of(trace.output) for trace in traces))
+    run = run_network_twice if samples else run_pair
+    found = None
+    for fields in _fields_of(reader, graphs):
+        check_fields(used, fields, graphs)
+        plain = _with_places(value, snapshots_of(fields), pairs)
+        _place_rows(reader, plain, graphs)
+        found = read.run_rules(fields, plain, run)
+        if found is not None:
+            break
+    if found is None and samples:
+        raise UnreadableModel(NO_RULES)
+    network, sides, passes, error = found or read.run_recorded(plain)
     for side in (0, 1):
         _check_plain(model, graphs[side], usage, traces[side], names[side])
-    return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines), error)
+    return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines), error, last, used)
 
 
-def _run_rules(
-    reader: Reader,
-    fields: Fields,
-    plain: tuple[Snapshot, Snapshot],
-    network_of: Callable[[list[Base]], Network],
-    check: Callable[[tuple[ForwardPass, ForwardPass]], float],
-) -> tuple[Network, tuple[Snapshot, Snapshot], tuple[ForwardPass, ForwardPass], float] | None:
-    """The same with rules in place of recorded coefficients, if all are those of rules and it computes the same."""
-    leaves = [reader.leaves[i] for i, base in enumerate(reader.bases.all) if base.form is None]
-    as_given = [name for axis, _, name in leaves if axis.root is reader.nodes]
-    if len(as_given) != len(leaves) or tuple(as_given) != fields.features:
-        return None
-    found = recognise(reader, plain)
-    if found is None:
-        return None
-    network = network_of(found.bases)
-    if network.num_hops == 0 and network.rise is None:
-        return None
-    passes = run_pair(network, *plain)
-    try:
-        error = check(passes)
-    except UnreadableModel:
-        return None
-    return (network, plain, passes, error) if stands_for(found, passes, plain) else None
+class _Found(NamedTuple):
+    """A Network that computes what the model computes."""
+
+    network: Network
+    sides: tuple[Snapshot, Snapshot]
+    passes: tuple[ForwardPass, ForwardPass]
+    error: float
 
 
-def _record(model: nn.Module, data: Data, usage: Usage, name: str) -> Trace:
-    duplicate = copy_model(model)
-    arguments = find_arguments(duplicate, data, name, usage.call)
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """The output of a model, read."""
+
+    reader: Reader
+    value: Value
+    output: Both
+    last: str  # the softmax or sigmoid at the model's end
+    meaning: str  # of its columns
+    names: tuple[str, str]
+
+    def _network_of(self, bases: list[Base]) -> Network:
+        width = sum(base.width for base in bases if base.form is None)
+        end = self.last if self.last in (*FINAL, *SEPARATE) else ""
+        return Network(lay_out(bases), width, self.meaning, end=end)
+
+    def _check(self, passes: tuple[ForwardPass, ForwardPass]) -> float:
+        found = [_check(self.reader, self.value, self.output, passes[side], side, self.names[side]) for side in (0, 1)]
+        return max(found)
+
+    def run_recorded(self, plain: tuple[Snapshot, Snapshot]) -> _Found:
+        """The Network with the coefficients that the model computed."""
+        network = self._network_of(self.reader.bases.all)
+        if network.num_hops == 0 and network.rise is None:
+            raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
+        sides = _place(self.reader, network, plain)
+        with threadpool_limits(1):
+            passes = run_network(network, sides[0]), run_network(network, sides[1])
+        return _Found(network, sides, passes, self._check(passes))
+
+    def run_rules(
+        self,
+        fields: Fields,
+        plain: tuple[Snapshot, Snapshot],
+        run: Callable[[Network, Snapshot, Snapshot], tuple[ForwardPass, ForwardPass]],
+    ) -> _Found | None:
+        """The same with rules in their place, if all are those of rules and it computes the same."""
+        reader = self.reader
+        leaves = [reader.leaves[i] for i, base in enumerate(reader.bases.all) if base.form is None]
+        as_given = [name for axis, _, name in leaves if axis.root is reader.nodes]
+        if len(as_given) != len(leaves) or tuple(as_given) != fields.features:
+            return None
+        found = recognise(reader, plain)
+        if found is None:
+            return None
+        network = self._network_of(found.bases)
+        if network.num_hops == 0 and network.rise is None:
+            return None
+        try:
+            passes = run(network, *plain)
+            error = self._check(passes)
+        except InputError:
+            return None
+        return _Found(network, plain, passes, error) if stands_for(found, passes, plain) else None
+
+
+def run_network_twice(network: Network, *sides: Snapshot) -> tuple[ForwardPass, ForwardPass]:
+    """The passes over two graphs that have nothing in common."""
+    return run_network(network, sides[0]), run_network(network, sides[1])
+
+
+def _record(
+    duplicate: nn.Module, arguments: Arguments, data: Data, usage: Usage, name: str, elsewhere: set[str]
+) -> Trace:
     dtype = dtype_of_model(duplicate)
+
+    def answer(copied: Data) -> torch.Tensor:
+        found = arguments.run(duplicate, copied)
+        if not isinstance(found, torch.Tensor):
+            raise refuse_output(found, arguments)
+        return found
 
     def run(copied: Data) -> Trace:
         if isinstance(usage.call, PackedCall):
             return _record_steps(duplicate, copied, usage.call)
         inputs = {key: copied[key] for key in copied.keys() if isinstance(copied[key], torch.Tensor)}  # noqa: SIM118
         features = {key for key in inputs if key == "x" or _is_feature(data, key)}
-        trace = record(duplicate, lambda: arguments.run(duplicate, copied), inputs, features)
+        trace = record(duplicate, lambda: answer(copied), inputs, features)
         trace.num_nodes = copied.x.shape[0]
         return trace
 
+    try:
+        trace: Trace = _as_it_is_first(run, data, dtype)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        try:
+            _as_it_is_first(answer, data, dtype)
+        except Exception:
+            raise failed_run(error, duplicate, arguments, data, name, elsewhere) from error
+        raise UnreadableModel(
+            f"The model could not be recorded on `{name}`: {type(error).__name__}: {error}."
+        ) from error
+    if not bool(torch.isfinite(trace.values[trace.output]).all()):
+        raise UnreadableModel(f"The model itself gives NaN or infinite values on `{name}`; nothing is to be explained.")
+    return trace
+
+
+def _as_it_is_first(run: Callable[[Data], Any], data: Data, dtype: torch.dtype) -> Any:
+    """Run on the user's fields as they are, since some models want that; else on dense floating-point numbers."""
     try:
         return run(copy_data(data, dtype))
     except (InputError, MemoryError):
         raise
     except Exception:
-        try:
-            return run(copy_data(data, dtype, as_is=False))
-        except (InputError, MemoryError):
-            raise
-        except Exception as error:
-            raise UnreadableModel(
-                f"The model could not be recorded on `{name}`: {type(error).__name__}: {error}."
-            ) from error
+        return run(copy_data(data, dtype, as_is=False))
 
 
 def _record_steps(duplicate: nn.Module, copied: Data, call: PackedCall) -> Trace:
@@ -238,8 +307,11 @@ def _as_logits(reader: Reader, value: Value, output: Both) -> Value:
     return value
 
 
-def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Fields:
-    """The fields of the data that the answer depends on, as far as changes of them are listed."""
+def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Iterator[Fields]:
+    """The fields of the data that the answer depends on, as far as changes of them are listed.
+
+    A column for each edge may be meant as weights, or as features: what it is shows by what the model does with it.
+    """
     used = reader.traces[1].fields_of(reader.traces[1].output)
     numbers = [
         name
@@ -250,14 +322,25 @@ def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Fields:
         and level_of(graphs[1], name) == EDGE
     ]
     weights = [name for name in numbers if name == "edge_weight" or graphs[1][name].dim() == 1]
-    chosen = "edge_weight" if "edge_weight" in weights else weights[0] if weights else PLAIN_FIELDS.weights
+    columns = [name for name in numbers if name not in weights and graphs[1][name].shape[1:] == (1,)]
     features = [name for name in sorted(used) if name != "x" and _is_feature_of(graphs, name)]
-    rest = tuple(name for name in numbers if name != chosen)
     types = "edge_type" if graphs[1].get("relation_names") is not None and "edge_type" in graphs[1] else None
-    return Fields(("x", *features), chosen, rest, types)
+    plain = "edge_weight" if "edge_weight" in weights else weights[0] if weights else PLAIN_FIELDS.weights
+    for chosen in [*([] if weights else columns), plain]:
+        yield Fields(("x", *features), chosen, tuple(name for name in numbers if name != chosen), types)
 
 
-def _check_fields(reader: Reader, fields: Fields, graphs: tuple[Data, Data]) -> None:
+def _check_shared(trace: Trace, graphs: tuple[Data, Data], side: int) -> None:
+    """What the model reads on one graph, the other must have."""
+    for name in sorted(trace.fields_of(trace.output)):
+        if name in graphs[side] and name not in graphs[1 - side]:
+            raise InputError(
+                f"Expected `{name}`, which the model reads, as a field of both graphs (`{SIDES[1 - side]}` has none); "
+                "add it there."
+            )
+
+
+def check_fields(used: frozenset[str], fields: Fields, graphs: tuple[Data, Data]) -> None:
     """Whatever differs between the graphs must be listed as a change."""
     listed = {
         "edge_index",
@@ -268,7 +351,6 @@ def _check_fields(reader: Reader, fields: Fields, graphs: tuple[Data, Data]) -> 
         *fields.features,
         *fields.edge_features,
     }
-    used = set[str]().union(*(trace.fields_of(trace.output) for trace in reader.traces))
     for name in sorted(used - listed):
         before, after = (data.get(name) for data in graphs)
         if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
@@ -365,9 +447,6 @@ def _check_plain(model: nn.Module, data: Data, usage: Usage, trace: Trace, name:
     again = run_model(duplicate, data, usage.call)
     recorded = trace.values[trace.output].to(torch.float64)
     allowed = EXACT if theirs.dtype == torch.float64 else CLOSE
-    finite = torch.isfinite(theirs)
-    if not bool(finite.all()):
-        raise UnreadableModel(f"The model itself gives NaN or infinite values on `{name}`; nothing is to be explained.")
     scale = float(theirs.abs().max()) if theirs.numel() else 1.0
     errors = [float((one - recorded).abs().max()) / (scale or 1.0) if one.numel() else 0.0 for one in (theirs, again)]
     error = max(errors)

@@ -20,7 +20,7 @@ from .columns import affine, linear, moved, total
 from .reader import Step
 from .rows import EDGES, Axis, Recorded
 from .tape import FEATURE, PARAMETER
-from .values import Origin, Value, in_rows, rule_of
+from .values import Origin, Value, distinct_pairs, in_rows, rule_of
 
 CHOOSING = {"nonzero", "arange", "nonzero_static"}
 CHOOSING_OUTPUT = {"sort": 1, "topk": 1, "_unique2": 0, "unique_consecutive": 0}  # an order of rows: none comes twice
@@ -165,11 +165,12 @@ def scatter(step: Step) -> Value:
     width = int(np.prod([size for d, size in enumerate(shapes[1]) if d != dimension]))
     for side in (0, 1):
         numbers = in_rows(shapes[side][dimension], shapes[side], dimension).reshape(-1)[targets[side].reshape(-1)]
-        own = value.places[side].reshape(-1)
-        pairs = torch.unique(torch.stack([own // value.width, numbers // width]), dim=1)
+        own = value.places[side]
+        numbers = numbers.reshape(own.shape)
+        pairs = distinct_pairs(own // value.width, numbers // width)
         rows.append(pairs[0].numpy())
         sent.append(into[side][pairs[1].numpy()])
-        match = torch.unique(torch.stack([own % value.width, numbers % width]), dim=1)
+        match = distinct_pairs(own % value.width, numbers % width)
         if match.numel():
             if match.shape[1] != width or (columns is not None and not np.array_equal(columns, match.numpy())):
                 raise step.refuse("sends other columns of some rows than of others.")

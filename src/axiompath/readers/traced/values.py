@@ -154,6 +154,20 @@ def in_rows(num_rows: int, shape: torch.Size, dimension: int = 0, rows: IntArray
     return found.reshape(num_rows, *rest).movedim(0, dimension)
 
 
+def distinct_pairs(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Pairs of elements of two tensors of one shape, each once, in order. [2, num_pairs]."""
+    if first.dim() > 1 and first.numel():
+        tables = [one.reshape(first.shape[0], -1) for one in (first, second)]
+        for alike in (np.s_[:, :1], np.s_[:1]):  # columns, or rows
+            if all(bool((one == one[alike]).all()) for one in tables):
+                tables = [one[alike] for one in tables]
+                break
+        first, second = tables
+    most = int(second.max()) + 1 if second.numel() else 1
+    keys = torch.unique(first.reshape(-1) * most + second.reshape(-1))
+    return torch.stack([keys // most, keys % most])
+
+
 def same_in_all(tables: tuple[FloatArray, FloatArray], listed: tuple[IntArray, IntArray]) -> FloatArray | None:
     """The row that all listed rows of both tables are; None where they differ."""
     stacked = np.concatenate([table[rows] for table, rows in zip(tables, listed, strict=True)])
@@ -164,9 +178,11 @@ def same_in_all(tables: tuple[FloatArray, FloatArray], listed: tuple[IntArray, I
 
 def scaled(form: Form, axis: Axis, tables: tuple[FloatArray, FloatArray], *, of_features: bool) -> Form:
     """Every row and column times its own number; columns with the same numbers have one rule."""
-    stacked = np.concatenate(tables)
-    _, first, group = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
-    group = group.reshape(-1)
+    if all((table == table[:, :1]).all() for table in tables):
+        first, group = np.zeros(1, dtype=np.int64), np.zeros(form.width, dtype=np.int64)
+    else:
+        _, first, group = np.unique(np.concatenate(tables), axis=1, return_index=True, return_inverse=True)
+        group = group.reshape(-1)
     made: dict[tuple[Rule, int], Rule] = {}
     terms = []
     for term in form.terms:
