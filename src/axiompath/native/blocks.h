@@ -1,148 +1,156 @@
 /* Sums over blocks [rows, stride], LANES columns at a time; `stride` is a multiple of LANES.
 
-Where it can, the compiler makes a version of each function for every width of vectors, and the first call picks one.
-No version reorders a sum or fuses a product into it, so that all round alike. */
+Plain loops of a fixed length, for compilers to turn into vector instructions. Where it can, gcc makes a version of each
+function for every width of vectors, and the first call picks one. No version reorders a sum or fuses a product into
+it, so that all round alike. */
 
 #include <stdint.h>
 
 #define LANES 8
-typedef double Lanes __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
-#define AT(place) (*(Lanes *)(place))
-#define ROW(place) (*(const Lanes *)(place))
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__)
-#define VERSIONS __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), unused))
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define VERSIONS(how) __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), unused)) how static
+#define IN_REGISTERS __attribute__((optimize("no-tree-loop-vectorize"))) /* gcc keeps sums there if it only unrolls */
 #else
-#define VERSIONS __attribute__((unused))
+#define VERSIONS(how) static inline
+#endif
+
+#ifdef __GNUC__
+#define EACH(l) _Pragma("GCC unroll 8") for (int l = 0; l < LANES; l++)
+#define ALONE __restrict__
+#else
+#define EACH(l) for (int l = 0; l < LANES; l++)
+#define ALONE __restrict
 #endif
 
 /* Begin to bring `size` numbers into the cache. */
 static inline void fetch(const void *place, int64_t size)
 {
+#ifdef __GNUC__
     for (int64_t d = 0; d < size; d += 8)
         __builtin_prefetch((const double *)place + d);
+#endif
 }
 
 /* to += from, for one row. */
-static inline void add_row(double *to, const double *from, int64_t stride)
+static inline void add_row(double *ALONE to, const double *ALONE from, int64_t stride)
 {
     for (int64_t j = 0; j < stride; j += LANES)
-        AT(to + j) += ROW(from + j);
+        EACH(l) to[j + l] += from[j + l];
 }
 
 /* to += factor * slopes[:, None] * from; no slopes (NULL) stand for ones. */
-VERSIONS static void add_block(
-    double *to, const double *from, int64_t rows, int64_t stride, const double *slopes, double factor)
+VERSIONS() void add_block(
+    double *ALONE to, const double *ALONE from, int64_t rows, int64_t stride, const double *slopes, double factor)
 {
     for (int64_t d = 0; d < rows; d++) {
         const double rate = slopes ? factor * slopes[d] : factor;
         for (int64_t j = d * stride; j < (d + 1) * stride; j += LANES)
-            AT(to + j) += rate * ROW(from + j);
+            EACH(l) to[j + l] += rate * from[j + l];
     }
 }
 
 /* to = weight @ block, for weight [rows, size]. */
-VERSIONS static void map_block(
-    double *to, const double *weight, const double *block, int64_t rows, int64_t size, int64_t stride)
+VERSIONS(IN_REGISTERS) void map_block(
+    double *ALONE to, const double *ALONE weight, const double *ALONE block, int64_t rows, int64_t size,
+    int64_t stride)
 {
     for (int64_t j = 0; j < stride; j += LANES) {
         int64_t n = 0;
         for (; n + 1 < rows; n += 2) {
             const double *first = weight + n * size, *second = first + size;
-            Lanes one = {0}, two = {0};
+            double one[LANES] = {0}, two[LANES] = {0};
             for (int64_t d = 0; d < size; d++) {
-                one += first[d] * ROW(block + d * stride + j);
-                two += second[d] * ROW(block + d * stride + j);
+                const double *row = block + d * stride + j;
+                EACH(l) one[l] += first[d] * row[l];
+                EACH(l) two[l] += second[d] * row[l];
             }
-            AT(to + n * stride + j) = one;
-            AT(to + (n + 1) * stride + j) = two;
+            EACH(l) to[n * stride + j + l] = one[l];
+            EACH(l) to[(n + 1) * stride + j + l] = two[l];
         }
         if (n < rows) {
-            Lanes one = {0};
+            double one[LANES] = {0};
             for (int64_t d = 0; d < size; d++)
-                one += weight[n * size + d] * ROW(block + d * stride + j);
-            AT(to + n * stride + j) = one;
+                EACH(l) one[l] += weight[n * size + d] * block[d * stride + j + l];
+            EACH(l) to[n * stride + j + l] = one[l];
         }
     }
 }
 
 /* to = factor * (values @ block). */
-VERSIONS static void weigh_block(
-    double *to, const double *values, const double *block, int64_t size, int64_t stride, double factor)
+VERSIONS(IN_REGISTERS) void weigh_block(
+    double *ALONE to, const double *ALONE values, const double *ALONE block, int64_t size, int64_t stride,
+    double factor)
 {
     for (int64_t j = 0; j < stride; j += LANES) {
-        Lanes even = {0}, odd = {0};
+        double even[LANES] = {0}, odd[LANES] = {0};
         int64_t d = 0;
         for (; d + 1 < size; d += 2) {
-            even += values[d] * ROW(block + d * stride + j);
-            odd += values[d + 1] * ROW(block + (d + 1) * stride + j);
+            const double *row = block + d * stride + j;
+            EACH(l) even[l] += values[d] * row[l];
+            EACH(l) odd[l] += values[d + 1] * row[stride + l];
         }
         if (d < size)
-            even += values[d] * ROW(block + d * stride + j);
-        AT(to + j) = factor * (even + odd);
+            EACH(l) even[l] += values[d] * block[d * stride + j + l];
+        EACH(l) to[j + l] = factor * (even[l] + odd[l]);
     }
 }
 
 /* to = weight @ values, for weight [rows, size]. */
-VERSIONS static void map_column(double *to, const double *weight, const double *values, int64_t rows, int64_t size)
+VERSIONS() void map_column(
+    double *ALONE to, const double *ALONE weight, const double *ALONE values, int64_t rows, int64_t size)
 {
     for (int64_t n = 0; n < rows; n++) {
         const double *row = weight + n * size;
-        Lanes sums = {0};
-        double total = 0.0;
+        double sums[LANES] = {0}, total = 0.0;
         int64_t d = 0;
         for (; d + LANES <= size; d += LANES)
-            sums += ROW(row + d) * ROW(values + d);
-        for (int l = 0; l < LANES; l++)
-            total += sums[l];
+            EACH(l) sums[l] += row[d + l] * values[d + l];
+        EACH(l) total += sums[l];
         for (; d < size; d++)
             total += row[d] * values[d];
         to[n] = total;
     }
 }
 
-/* Sum of min(x * low, x * high, cap) with x = of_delta * delta + of_own * own. */
-VERSIONS static double least_columns(
+/* min(x * low, x * high, cap) */
+static inline double least_of(double x, double low, double high, double cap)
+{
+    const double one = x * low, other = x * high, least = one < other ? one : other;
+    return least < cap ? least : cap;
+}
+
+/* Sum of that, with x = of_delta * delta + of_own * own. */
+VERSIONS() double least_columns(
     const double *low, const double *high, const double *delta, const double *own, double of_delta, double of_own,
     double cap, int64_t size)
 {
-    Lanes sums = {0};
-    double total = 0.0;
+    double sums[LANES] = {0}, total = 0.0;
     int64_t d = 0;
-    for (; d + LANES <= size; d += LANES) {
-        Lanes x = of_delta * ROW(delta + d) + of_own * ROW(own + d), one = x * ROW(low + d), other = x * ROW(high + d);
-        for (int l = 0; l < LANES; l++) {
-            double least = one[l] < other[l] ? one[l] : other[l];
-            sums[l] += least < cap ? least : cap;
-        }
-    }
-    for (int l = 0; l < LANES; l++)
-        total += sums[l];
-    for (; d < size; d++) {
-        double x = of_delta * delta[d] + of_own * own[d], one = x * low[d], other = x * high[d];
-        double least = one < other ? one : other;
-        total += least < cap ? least : cap;
-    }
+    for (; d + LANES <= size; d += LANES)
+        EACH(l) sums[l] += least_of(of_delta * delta[d + l] + of_own * own[d + l], low[d + l], high[d + l], cap);
+    EACH(l) total += sums[l];
+    for (; d < size; d++)
+        total += least_of(of_delta * delta[d] + of_own * own[d], low[d], high[d], cap);
     return total;
 }
 
 /* What a leaf adds up to by its messages; factors of kept, gained, after, -lost, before. */
-VERSIONS static double price_columns(
+VERSIONS() double price_columns(
     const double *old, const double *new_, const double *delta, const double *after, const double *before,
     const double *factors, int64_t size)
 {
     const double kept = factors[0], gained = factors[1], of_after = factors[2], lost = factors[3], of_before = factors[4];
-    Lanes sums = {0};
-    double total = 0.0;
+    double sums[LANES] = {0}, total = 0.0;
     int64_t d = 0;
     for (; d + LANES <= size; d += LANES) {
+        const double *o = old + d, *n = new_ + d;
         /* The difference is taken first: it may be far smaller than what it is a difference of. */
-        sums += kept * ROW(delta + d) * (ROW(new_ + d) - ROW(old + d));
-        sums += (gained * ROW(delta + d) + of_after * ROW(after + d)) * ROW(new_ + d);
-        sums += (lost * ROW(delta + d) + of_before * ROW(before + d)) * ROW(old + d);
+        EACH(l) sums[l] += kept * delta[d + l] * (n[l] - o[l]);
+        EACH(l) sums[l] += (gained * delta[d + l] + of_after * after[d + l]) * n[l];
+        EACH(l) sums[l] += (lost * delta[d + l] + of_before * before[d + l]) * o[l];
     }
-    for (int l = 0; l < LANES; l++)
-        total += sums[l];
+    EACH(l) total += sums[l];
     for (; d < size; d++) {
         total += kept * delta[d] * (new_[d] - old[d]);
         total += (gained * delta[d] + of_after * after[d]) * new_[d] + (lost * delta[d] + of_before * before[d]) * old[d];
