@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 import axiompath
 from axiompath.change.comparison import find_change
-from axiompath.change.region import cut_region, find_reached, find_sight
+from axiompath.change.region import cut_region, find_extent, find_reached
 from axiompath.graphs.pair import match_stored
 from axiompath.network import activations, attention, coefficients
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network
@@ -204,7 +204,7 @@ def test_the_same_with_nodes_matched_by_name_and_rules_that_look_far(network, gr
     pair = match_stored(*store(*graphs))
     region = cut_region(network, pair)
     assert_same_answers(network, aligned(*graphs), region)
-    if find_sight(network) is None:
+    if find_extent(network) is None:
         assert len(region.before.node_ids) == pair.num_nodes
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..change.region import Extent, find_extent
 from ..errors import InputError, WrongKind
 from ..graphs.changes import EDGE_ADDED, EDGES_GONE, NODE_ADDED, NODES_GONE, add_row
 from ..graphs.pair import Pair
@@ -26,7 +27,7 @@ from ..outputs import Output
 from ..readers.reader import HALF_TOLERANCE
 from ..readers.trial import dtype_of_model
 from .players import Players, find_players
-from .receptive_field import Extent, ReceptiveField, cut_receptive_field, find_extent
+from .receptive_field import ReceptiveField, cut_receptive_field
 from .referee import OwnModel, Referee
 from .root import Root, RootPlace
 from .variants import Variants, knows

@@ -18,24 +18,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..change.region import widen
+from ..change.region import Extent, widen
 from ..graphs.adjacency import take_rows
 from ..graphs.data_fields import Features
 from ..graphs.pair import Pair, Side
 from ..graphs.values import weights_of
-from ..network.coefficients import SOURCE_TO_TARGET
-from ..network.layers import Network
 from .players import APPLIED, NOT_APPLIED, Players
 
 WORD = 64
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How far a target sees."""
-
-    num_hops: int  # features of nodes up to so many hops away
-    depth: int  # edges into nodes up to so many hops away
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,23 +165,6 @@ def to_bits(num_players: int) -> NDArray[np.uint64]:
     player = np.arange(num_players)
     bits[player, player // WORD] = np.uint64(1) << (player % WORD).astype(np.uint64)
     return bits
-
-
-def find_extent(network: Network) -> Extent | None:
-    """How far a network looks; None where some rule looks at the whole graph, or against the edges."""
-    above, depth = 0, -1
-    for layer in reversed(network.layers):
-        rules = [rule for rule in layer.rules if not rule.rises]
-        for rule in rules:
-            if rule.reach is None or rule.flow != SOURCE_TO_TARGET:
-                return None
-            if rule.reads_edges:
-                depth = max(depth, above + rule.reach)
-        # From an edge to its receiver is no hop: what its ends hold is, and comes with the layer that gathers it.
-        above += any(
-            (not rule.local and not rule.from_edges) or (rule.reads_inputs and rule.reads_edges) for rule in rules
-        )
-    return Extent(above, depth)
 
 
 def cut_receptive_field(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
+from ..change.region import find_extent
 from ..graphs.data_fields import Features
 from ..graphs.pair import Pair
 from ..graphs.rows import entries_of
@@ -28,7 +29,7 @@ from ..graphs.values import types_of, weights_of
 from ..network.layers import Channel, Layer, Network, project, run_network
 from ..storage.memory import cut_runs
 from .players import APPLIED, NOT_APPLIED, Players
-from .receptive_field import ConditionedGraph, Conditions, ReceptiveField, cut_receptive_field, find_extent
+from .receptive_field import ConditionedGraph, Conditions, ReceptiveField, cut_receptive_field
 from .root import RootPlace
 from .variants import Variants, knows
 

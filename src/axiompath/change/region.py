@@ -60,7 +60,7 @@ class Region:
         """All of the graphs that decides the model's logits of one node, one ring beyond the hops included."""
         if not self.pair.on_disk:
             return self.graphs
-        if find_sight(network) is None:
+        if find_extent(network) is None:
             start, depth = np.ones(self.pair.num_nodes, dtype=np.bool_), 0
         else:
             start, depth = np.arange(self.pair.num_nodes) == target, network.num_hops
@@ -126,35 +126,46 @@ def _merged(network: Network, fields: Fields, region: Region, passes: tuple[Forw
 
 
 @dataclass(frozen=True)
-class Sight:
-    """How far the layers of a network look."""
+class Extent:
+    """How far a target sees."""
 
-    num_hops: int
-    depth: int  # edges are read into nodes up to so many hops from a target
+    num_hops: int  # features of nodes up to so many hops away
+    depth: int  # edges into nodes up to so many hops away; -1 for none
 
 
-def find_sight(network: Network) -> Sight | None:
-    """None where some rule looks at the whole graph, or against the edges."""
-    above, depth = 0, 0
+def find_extent(network: Network, *, counted: bool = False) -> Extent | None:
+    """How far a network looks from a node; None where some rule looks at the whole graph, or against the edges.
+
+    `counted`: whether what is left out of a snapshot is counted in `unseen`, for the rules that heed it.
+    """
+    above, depth = 0, -1
     for layer in reversed(network.layers):
         for rule in layer.rules:
+            if rule.rises:
+                continue
             if rule.reach is None or rule.flow != SOURCE_TO_TARGET:
                 return None
             if rule.reads_edges:
-                depth = max(depth, above if rule.heeds_unseen else above + rule.reach)
+                depth = max(depth, above + (0 if counted and rule.heeds_unseen else rule.reach))
         above += takes_from_others(layer)
-    return Sight(above, depth)
+    return Extent(above, depth)
 
 
 def takes_from_others(layer: Layer) -> bool:
-    """Whether a node's output depends on its senders' inputs: as messages, or through a coefficient of its own."""
-    return not layer.local or any(rule.reads_inputs and rule.reads_edges for rule in layer.rules)
+    """Whether a node's output depends on its senders' inputs: as messages, or through a coefficient of its own.
+
+    From an edge to its receiver is no hop: what its ends hold is, and comes with the layer that gathers it.
+    """
+    return any(
+        not rule.rises and ((not rule.local and not rule.from_edges) or (rule.reads_inputs and rule.reads_edges))
+        for rule in layer.rules
+    )
 
 
 def cut_region(network: Network, pair: Pair) -> Region:
     """What the change between two graphs reaches in this network, as snapshots in memory."""
-    sight = find_sight(network)
-    if sight is None:
+    extent = find_extent(network, counted=True)
+    if extent is None:
         everything = np.ones(pair.num_nodes, dtype=np.bool_)
         return Region(pair, *cut_rings(pair, everything, 0, 0), everything)
     reached = find_reached(network, pair)
@@ -163,7 +174,7 @@ def cut_region(network: Network, pair: Pair) -> Region:
         start = np.zeros(pair.num_nodes, dtype=np.bool_)
         start[0] = True
         return Region(pair, *cut_rings(pair, start, -1, 0), np.zeros(1, dtype=np.bool_))
-    before, after = cut_rings(pair, reached, sight.depth, sight.num_hops)
+    before, after = cut_rings(pair, reached, extent.depth, extent.num_hops)
     return Region(pair, before, after, reached[before.node_ids])
 
 
