@@ -113,6 +113,27 @@ VERSIONS() void map_column(
     }
 }
 
+/* to = base + own + weights @ factors, column by column, for factors [terms, stride]. */
+VERSIONS(IN_REGISTERS) void weigh_columns(
+    double *ALONE to, double base, const double *ALONE own, const double *ALONE weights, const double *ALONE factors,
+    int64_t terms, int64_t stride, int64_t size)
+{
+    int64_t o = 0;
+    for (; o + LANES <= size; o += LANES) {
+        double sums[LANES];
+        EACH(l) sums[l] = base + own[o + l];
+        for (int64_t t = 0; t < terms; t++)
+            EACH(l) sums[l] += weights[t] * factors[t * stride + o + l];
+        EACH(l) to[o + l] = sums[l];
+    }
+    for (; o < size; o++) {
+        double sum = base + own[o];
+        for (int64_t t = 0; t < terms; t++)
+            sum += weights[t] * factors[t * stride + o];
+        to[o] = sum;
+    }
+}
+
 /* min(x * low, x * high, cap) */
 static inline double least_of(double x, double low, double high, double cap)
 {

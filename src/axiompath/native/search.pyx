@@ -24,7 +24,7 @@ then computed in full, and taken only if it is better.
 
 from libc.math cimport INFINITY, exp, expm1, fabs, log, sqrt
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from libcpp.algorithm cimport lower_bound, partial_sort
 from libcpp.pair cimport pair
 from libcpp.vector cimport vector
@@ -33,6 +33,12 @@ from .divergence cimport (
     DBL_EPSILON, SIGMOIDS, SOFTMAX, SQUARES, Goal, column_remainder, excess, goal_of, remainder, unit_of,
 )
 from .smallest cimport Keyed, n_smallest, number_or_last, settle_ties, sort_keys
+
+cdef extern from "blocks.h":
+    void weigh_columns(
+        double *to, double base, const double *own, const double *weights, const double *factors, int64_t terms,
+        int64_t stride, int64_t size
+    ) nogil
 
 # How a set's value is compared: by products of e^v - 1, by products of e^v, or in full.
 cdef enum:
@@ -162,7 +168,7 @@ cdef void compare_in_full(Pool* p, Py_ssize_t first, Py_ssize_t last) noexcept n
 cdef void compare(Pool* p, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
     """The values of adding each of the rows first..last-1 to what `leave` was given."""
     cdef Py_ssize_t o, t, g, size = p.size
-    cdef double w, base
+    cdef double w
     cdef const double* factor
     cdef double* values = p.values.data()
     cdef double* sums = p.sums.data()
@@ -170,18 +176,18 @@ cdef void compare(Pool* p, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         compare_in_full(p, first, last)
         return
     for g in range(p.groups):
-        base = p.base[g] if p.mode == NEAR else 0.0
-        factor = p.own.data() + g * size
-        for o in range(first, last):
-            sums[o] = base + factor[o]
-        for t in range(g * p.terms, (g + 1) * p.terms):
-            w, factor = p.without[t], p.factors.data() + t * size
-            if p.mode == SUMS:
+        if p.mode == SUMS:
+            memset(sums + first, 0, (last - first) * sizeof(double))
+            for t in range(p.terms):
+                w, factor = p.without[t], p.factors.data() + t * size
                 for o in range(first, last):
                     sums[o] += 0.5 * (w + factor[o]) * (w + factor[o])
-            else:
-                for o in range(first, last):
-                    sums[o] += w * factor[o]
+        else:
+            t = g * p.terms
+            weigh_columns(
+                sums + first, p.base[g] if p.mode == NEAR else 0.0, p.own.data() + g * size + first, &p.without[t],
+                p.factors.data() + t * size + first, p.terms, size, last - first,
+            )
         if g == 0:
             memcpy(values + first, sums + first, (last - first) * sizeof(double))
         elif p.mode == NEAR:
