@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -16,7 +17,7 @@ from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.graphs.changes import count_changes
 from axiompath.report.causes import describe_happened
 from axiompath.report.html import render, render_frontier, to_script_json
-from axiompath.report.movers import find_movers
+from axiompath.report.moves import list_units, moves_of_blames, name_nodes
 from axiompath.report.page import describe_moved, describe_target
 from axiompath.report.plots import find_ribbons, share_of
 
@@ -67,8 +68,18 @@ def set_budget(page, place):
 def test_it_opens_with_an_overview_and_asks_the_network_for_nothing(page, explainer):
     assert page.is_visible("#overview")
     assert page.locator("#moved tbody tr").count() == len(explainer.moved())
-    assert page.locator("#movers tbody tr").count() > 0
-    assert "added" in page.inner_text("#movers")
+    told = explainer.happened(8)
+    assert page.inner_text("#told p >> nth=0").startswith(told.headline.removeprefix("Node "))
+    why = page.inner_text("#told p >> nth=1")
+    assert why.startswith(f"Because of {told.blame.row_name(0)} (")
+    assert why.endswith(told.undo.sentence)
+    assert page.locator("#statements > li").count() > 0
+    assert "1 statement, 5 of 5 changes" in page.inner_text("#coverage")
+    heads = page.locator("#moved th").evaluate_all("all => all.map(th => th.dataset.key)")
+    assert heads == ["name", "before", "after", "by", "bar", "paths", "kl"]
+    e = explainer.explain(8, 1)
+    first = page.locator("#moved tbody tr").first.locator("td:nth-child(4)").inner_text()
+    assert float(first.replace("−", "-")) == pytest.approx(e.prob_after[1] - e.prob_before[1], abs=6e-4)
 
 
 def test_sums_on_the_page_are_those_of_the_explanation(page, explainer):
@@ -349,11 +360,16 @@ def test_ten_thousand_targets_open(open_page, explainer, tmp_path):
     one = describe_target(explainer.frontier(8, [0, 1, 3]))
     pages = [{**one, "target": i, "name": f"member {i}", "headline": f"member {i} moved"} for i in range(10_000)]
     path = tmp_path / "many.html"
-    moved = describe_moved(explainer.moved(), [])
+    moved = explainer.moved()
+    moved = describe_moved(moved, [], CLASSES, np.zeros(len(moved)))
     overview = {
         "moved": moved,
         "changes": count_changes(explainer.changes()),
-        "movers": [],
+        "lead": [],
+        "coverage": "",
+        "statements": [],
+        "spread": [],
+        "kinds": [],
         "num_units": 10_000,
         "values": False,
         "unit": "node",
@@ -392,20 +408,20 @@ def test_a_page_holds_every_number_and_no_nan(explainer):
         describe_target([])
 
 
-def test_movers_rank_edges_by_the_probability_that_comes_back(explainer):
-    from scipy.special import softmax
-
-    found = explainer.attribute(8)
-    logits = explainer.explain(8, 1).logits_after
-    movers = find_movers(explainer.changes(open_nodes=True), [found])
-    assert len(movers.edges) == 5  # each friendship once
-    assert not movers.directed.any()
-    for edge, moved in zip(movers.edges.tolist(), movers.moved, strict=True):
-        over = [any(sorted(step) == edge for step in pairwise(p)) for p in found.paths.tolist()]
-        share = found.contributions[np.array(over)].sum(axis=0)
-        assert moved == pytest.approx(0.5 * np.abs(softmax(logits) - softmax(logits - share)).sum())
-    assert np.all(np.diff(movers.moved) <= 0)
-    assert movers.num_targets.max() == 1
+def test_the_overview_sums_the_blame_of_its_targets(explainer):
+    """What did it: shares of each change over the targets with a page, counted for the way that each went."""
+    targets = explainer.moved().target.head(6).tolist()
+    blames = [explainer.happened(target).blame for target in targets]
+    changes = explainer.changes()
+    moves = moves_of_blames(blames, list_units(changes, pd.Series([], dtype=int), None), name_nodes(changes))
+    expected = np.zeros(len(changes))
+    for blame in blames:
+        way = np.sign(blame.told_after - blame.told_before)
+        for ids, share in zip(blame.changes, blame.prob_shares, strict=True):
+            expected[ids[0]] += way * share
+    np.testing.assert_allclose(moves.by_unit, expected, atol=1e-12)
+    assert moves.by_unit.sum() == pytest.approx(moves.total)
+    assert moves.units.words[0].startswith(f"{changes.kind[0]} {changes.src_name[0]}")
 
 
 def test_a_target_that_is_too_large_is_named_and_left_out():
@@ -453,7 +469,7 @@ def test_values_are_told_as_values_and_links_by_their_ends(open_page, explainer,
     linked = axiompath.Explainer(GAE(GCN(before.num_features, 8, 2, 4)).eval(), before, after, links=[(0, 8), (2, 13)])
     for name, asked, target, words in (
         ("value", priced, int(priced.moved().target[0]), "Share of price"),
-        ("link", linked, "0-8", "Share of the probability of yes"),
+        ("link", linked, "0-8", "Share of the probability of linked"),
     ):
         path = tmp_path / f"{name}.html"
         axiompath.save_report(path, asked)

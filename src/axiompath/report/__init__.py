@@ -8,7 +8,6 @@ story_page.py  Stories -> the same for a sequence of snapshots (story.html and s
 terminal.py    Story -> a table for the terminal
 plots.py       Explanation -> matplotlib figure
 graph_plot.py  Neighbourhood -> the same, and plain values for a page
-movers.py      which edges moved the most predictions
 slides.py      Blame, Undo, Story and the paths of an Explanation -> matplotlib axes
 survey.py      Scan -> Survey: what a scan says as a whole; moves.py: which change carried how much of which move;
                statements.py: the few that carried most, in words

@@ -60,6 +60,26 @@ def _tell_difference(steps: Sequence[dict[str, Any]]) -> str:
     return f"By blame {first} did most; the paths shown below run over {other} instead: they share out the same change."
 
 
+def tell_cause(happened: dict[str, Any]) -> str:
+    """What did most of it, in a sentence."""
+    moved = (happened.get("after") or 0.0) - (happened.get("before") or 0.0)
+    first = [step for step in happened["blame"] or () if step["share"] * moved > 0][:2]
+    told = [f"{step['name']} ({step['share']:+.2g})" for step in first]
+    return f"Because of {' and '.join(told)}." if told else ""
+
+
+def tell_lead(pages: Sequence[dict[str, Any]]) -> list[Any]:
+    """The sentences that an overview opens with: the flip that moved most, else what moved most; and its page."""
+    flips = [place for place, page in enumerate(pages) if page["class_before"] != page["class_after"]]
+    if not pages:
+        return []
+    place = flips[0] if flips else 0
+    page = pages[place]
+    happened = page.get("happened")
+    why = [] if happened is None else [tell_cause(happened), happened["undo"] or ""]
+    return [f"{page['headline']}.", " ".join(filter(None, why)), place]
+
+
 def describe_brief(brief: Brief) -> dict[str, Any]:
     """The same out of what a scan knows of a flip: exact shares of groups of changes."""
     shown = brief.causes[:MAX_CHANGES]

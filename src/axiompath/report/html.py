@@ -18,26 +18,43 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jinja2
+import numpy as np
+import pandas as pd
 from markupsafe import Markup
 from rich.console import Console
 from rich.progress import track
 
+from ..arrays import FloatArray
+from ..blame.blame import Blame
 from ..blame.happened import Happened
 from ..explain.explanation import Explanation
+from ..explain.targets import find_rows
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
 from ..graphs.names import Asked
-from ..graphs.places import Target
-from ..outputs import BINARY, NO_YES, VALUE
+from ..graphs.places import NODE_UNIT, Target
+from ..outputs import BINARY, CLASSES, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
-from .causes import describe_happened
+from .causes import describe_happened, tell_lead
 from .graph_plot import describe_neighbourhood
-from .movers import find_movers
-from .page import describe_moved, describe_movers, describe_target
+from .moves import list_units, moves_of_blames, name_nodes
+from .page import describe_moved, describe_target
+from .statements import describe_told, tell_moves, tell_told
 
 BUDGETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 NUM_TARGETS = 20
-SCRIPTS = ("dom", "theme", "words", "tables", "flow", "neighbourhood", "charts", "happened", "report")  # of every page
+SCRIPTS = (
+    "dom",
+    "theme",
+    "words",
+    "tables",
+    "flow",
+    "neighbourhood",
+    "charts",
+    "happened",
+    "statements",
+    "report",
+)  # of every page
 ALL_SECONDS = 20.0  # for what happened, of all targets together
 FOLDER = Path(__file__).parent
 Item = TypeVar("Item")
@@ -66,6 +83,7 @@ def build_explainer_report(
     wanted = list(dict.fromkeys(asked))
     seconds = min(1.0, ALL_SECONDS / max(len(wanted), 1))
     pages, left_out = [], []
+    blames: list[Blame | None] = []
     changes = explainer.changes(open_nodes=True)
     shown: list[Target] = []
     for target in _watched(wanted, "Explaining", len(wanted), progress):
@@ -77,30 +95,66 @@ def build_explainer_report(
             continue
         page = describe_target(frontier)
         if blame:
-            page["happened"] = describe_happened(explainer.happened(target, seconds=seconds), page["paths"])
+            happened = explainer.happened(target, seconds=seconds)
+            blames.append(happened.blame)
+            page["happened"] = describe_happened(happened, page["paths"])
         around = explainer.session.neighbourhood(frontier[-1], changes)
         page["around"] = describe_neighbourhood(around)
         pages.append(page)
         shown.append(target)
-    engine, rows = explainer.session.locate(shown)
-    # Of edges, what those targets say whose paths can be listed.
-    rows = rows[engine.num_bytes[rows] <= explainer.memory]
-    ranked = _watched(engine.attribute(rows, explainer.memory), "Ranking edges", len(rows), progress)
-    movers = find_movers(changes, ranked, explainer.change.output)
     names = explainer.class_names
     if explainer.change.output.kind == BINARY and not names:
         names = NO_YES
     overview = {
         "unit": explainer.change.unit,
         "values": explainer.change.output.kind == VALUE,
-        "moved": describe_moved(moved, shown, names),
+        "moved": describe_moved(moved, shown, names, _probabilities(explainer, moved)),
         "changes": count_changes(changes),
-        "movers": describe_movers(movers, explainer.node_names),
+        "lead": tell_lead(pages),
+        **_describe_causes(explainer, blames, pages),
         "num_units": explainer.num_shared,
         "left_out": left_out,
         "retrained": len(explainer.session.models) > 1,
     }
     return render(title, pages, overview)
+
+
+def _describe_causes(
+    explainer: Explainer, blames: Sequence[Blame | None], pages: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """What did it, summed from the blame of the targets that have a page."""
+    changes, found = explainer.changes(), [blame for blame in blames if blame is not None]
+    if not found:
+        return {"coverage": "", "statements": [], "spread": [], "kinds": []}
+    classes = pd.Series([], dtype=np.int64)
+    if explainer.unit == NODE_UNIT and explainer.change.output.kind in (CLASSES, BINARY):
+        change = explainer.change
+        before = change.output.decide(change.logits_before)
+        classes = pd.Series(before, index=change.root_ids.reshape(-1))
+        classes = classes[~classes.index.duplicated()]
+    moves = moves_of_blames(found, list_units(changes, classes, None), name_nodes(changes))
+    told = tell_moves(moves, dict(enumerate(explainer.class_names)))
+    place_of = [place for place, blame in enumerate(blames) if blame is not None]
+    links = [(str(pages[place]["name"]), place) for place in place_of]
+    what = "value" if explainer.change.output.kind == VALUE else "probability"
+    whose = f"{len(found):,} prediction{'s' * (len(found) != 1)} explained here"
+    exact = "Exact." if all(blame.exact for blame in found) else "Estimated where a page says so."
+    coverage = f"{tell_told(told, len(changes), f'of the {what} that the {whose} moved by')} {exact}"
+    return {"coverage": coverage, **describe_told(told, links)}
+
+
+def _probabilities(explainer: Explainer, moved: pd.DataFrame) -> FloatArray:
+    """By how much the probability of what is predicted now changed, or the value, for each row of `moved`."""
+    change = explainer.change
+    if "class_before" not in moved:
+        kind = "prob" if "prob_before" in moved else "value"
+        return np.asarray(moved[f"{kind}_after"] - moved[f"{kind}_before"], dtype=np.float64)
+    rows = find_rows(explainer.session.paths, moved.target.tolist())
+    labels = moved.class_after.to_numpy()
+    before, after = (change.output.means(logits[rows]) for logits in (change.logits_before, change.logits_after))
+    if change.output.kind == BINARY:
+        return np.where(labels == 1, 1.0, -1.0) * (after - before)[:, 0]
+    return np.asarray((after - before)[np.arange(len(rows)), labels])
 
 
 def render_frontier(frontier: Sequence[Explanation], happened: Happened | None = None) -> str:

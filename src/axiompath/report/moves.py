@@ -7,6 +7,7 @@ changes where the scan has blame of them (`facts`), else the causes in the brief
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
+from ..blame.blame import Blame
 from ..blame.groups import label_rows, number_groups
 from ..graphs.changes import EDGES_GONE, MODEL_RETRAINED, NODE_ADDED, NODES_GONE, tell_kinds
 from ..graphs.labels import ONE_WAY, TO
@@ -53,6 +55,19 @@ def moves_of_facts(facts: Facts, targets: pd.DataFrame, units: pd.DataFrame, nam
     moved_by = (targets.told_after - targets.told_before).to_numpy()
     carried = estimate_shares(facts, moved_by) * np.sign(moved_by)[facts.targets]
     return Moves(units, facts.changes, facts.targets, carried, np.abs(moved_by), CHANGES, names)
+
+
+def moves_of_blames(blames: Sequence[Blame], units: pd.DataFrame, names: dict[int, str]) -> Moves:
+    """Of single changes, as `Explainer.blame` has them; `units` in the order of `changes()`."""
+    unit, target, carried, moved = list[int](), list[int](), list[float](), list[float]()
+    for place, blame in enumerate(blames):
+        moved.append(blame.told_after - blame.told_before)
+        for ids, share in zip(blame.changes, blame.prob_shares.tolist(), strict=True):
+            unit += ids
+            target += [place] * len(ids)
+            carried += [share * float(np.sign(moved[-1])) / len(ids)] * len(ids)
+    places = np.array(unit, dtype=np.int64), np.array(target, dtype=np.int64)
+    return Moves(units, *places, np.array(carried), np.abs(moved), CHANGES, names)
 
 
 def moves_of_flips(summary: StepSummary, units: pd.DataFrame, names: dict[int, str]) -> Moves:

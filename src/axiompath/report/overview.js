@@ -4,6 +4,8 @@
   let movedTable = null;
   const drawOverview = () => {
     const o = index.overview, d = o.changes, c = o.moved;
+    const link = (name, place) => el("button", { type: "button", class: "link", onclick: () => go(place) }, name);
+    $("told").replaceChildren(...drawLead(o.lead, link));
     const facts = [
       fact("edges added", count(d.edges_added)), fact("edges removed", count(d.edges_removed)),
       ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),
@@ -20,37 +22,30 @@
       $("left-out").textContent = "Left out: " + o.left_out.join(" ");
     }
     const rows = c.target.map((target, i) => ({
-      target, name: c.name[i], before: c.before[i], after: c.after[i], flipped: c.flips[i], kl: c.kl[i], paths: c.num_paths[i],
+      target, name: c.name[i], before: c.before[i], after: c.after[i], flipped: c.flips[i], by: c.by[i], kl: c.kl[i], paths: c.num_paths[i],
     }));
-    const most = Math.max(...rows.map((row) => row.kl), 1e-300);
+    const most = Math.max(...rows.map((row) => Math.abs(row.by)), 1e-300);
     movedTable = makeTable("moved", [
       { key: "name", label: o.unit[0].toUpperCase() + o.unit.slice(1), value: (r) => r.name, show: (r) => openers.has(r.target)
         ? el("button", { type: "button", class: "link", onclick: () => go(openers.get(r.target)) }, r.name) : r.name },
       { key: "before", label: c.columns[0], value: (r) => r.before, show: (r) => r.before },
       { key: "after", label: c.columns[1], value: (r) => r.after,
         show: (r) => el("span", { class: r.flipped ? "flip" : null }, r.after) },
-      { key: "kl", label: o.values ? "Distance" : "KL", word: o.values ? null : "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
-      { key: "bar", label: "", value: (r) => r.kl, show: (r) => el("div", { style:
-        `height:9px;border-radius:3px;background:var(--bar);min-width:1px;width:${(120 * r.kl / most).toFixed(1)}px` }) },
+      { key: "by", label: "Moved by", word: o.values ? null : "probability moved", number: true, value: (r) => Math.abs(r.by), show: (r) => signed(r.by) },
+      { key: "bar", label: "", value: (r) => Math.abs(r.by), show: (r) => el("div", { style:
+        `height:9px;border-radius:3px;background:var(--bar);min-width:1px;width:${(120 * Math.abs(r.by) / most).toFixed(1)}px` }) },
       { key: "paths", label: "Altered paths", word: "path", number: true, value: (r) => r.paths, show: (r) => count(r.paths) },
+      { key: "kl", label: o.values ? "Distance" : "KL", word: o.values ? null : "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
     ], {
       rows, sort: { key: "kl", down: true }, more: "more-moved", text: (r) => `${r.name} ${r.target}`,
       after: (matching) => {
         const listed = c.total > rows.length ? ` The ${count(rows.length)} that moved the most are listed.` : "";
-        $("moved-note").textContent = `${count(matching)} of ${count(c.total)} ${o.unit}s; ${o.values ? "half the squared distance, in units of the values' scale," : "KL(after ‖ before)"} says how far `
-          + `the prediction moved. Those with a link are explained in this file.` + listed;
+        $("moved-note").textContent = `${count(matching)} of ${count(c.total)} ${o.unit}s, ${o.values ? "by the change of the value. Distance: half the squared distance, in units of the values' scale." : "by the change of the probability of what is predicted now."} `
+          + `Those with a link are explained in this file.` + listed;
       },
     });
-    const ends = (r) => r.edge.join(r.directed ? " → " : " – ");
-    makeTable("movers", [
-      { key: "edge", label: "Edge", value: ends, show: ends },
-      { key: "change", label: "Change", value: (r) => r.change, show: (r) => r.change },
-      { key: "moved", label: o.values ? "Moved, in units" : "Probability moved", word: o.values ? null : "probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
-      { key: "targets", label: `${o.unit[0].toUpperCase() + o.unit.slice(1)}s moved`, number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
-      { key: "top", label: "Most of all", value: (r) => r.top, show: (r) => r.top },
-    ], { rows: o.movers, sort: { key: "moved", down: true }, more: "more-movers", text: (r) => r.edge.join(" ") });
-    $("movers-note").textContent = `Over the ${o.unit}s explained here: how much ${o.values ? "of them" : "probability"} comes back when the paths over `
-      + "the edge are taken away. A path over two changed edges counts for both.";
+    $("causes-card").hidden = !o.coverage;
+    drawStatements(o, link);
   };
 
   const { overview } = index;

@@ -6,7 +6,7 @@ A number is rounded to eight significant digits, enough for every digit that the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,12 @@ from ..errors import InputError
 from ..explain import sentences
 from ..explain.explanation import Explanation, Group
 from ..explain.moved import find_flipped
-from ..graphs.labels import label_targets
 from ..graphs.places import Target
 from ..outputs import VALUE, show_apart
 from .drawn import as_drawn, key_of
-from .movers import Movers
 
 # Rows of the overview's tables; more would make the file heavy and nobody reads them. The page says what it leaves out.
 MAX_ROWS = 5000
-MAX_MOVERS = 500
 # Numbers of a choice, and of the prediction, that a page shows under the names that an Explanation gives them.
 MEASURED = ("kl_residual", "kl_bound", "gap", "explained", "fidelity_minus", "fidelity_plus")
 PREDICTED = ("prob_before", "prob_after", "logits_before", "logits_after")
@@ -116,8 +113,14 @@ def name_columns(drawn: Explanation) -> list[str]:
     return [name(column) for column in range(len(drawn.logits_before))]
 
 
-def describe_moved(moved: pd.DataFrame, shown: Iterable[Target], class_names: Sequence[str] = ()) -> dict[str, Any]:
-    """The table of all nodes whose prediction moved; those that have a section of their own are always in it."""
+def describe_moved(
+    moved: pd.DataFrame, shown: Iterable[Target], class_names: Sequence[str], by: FloatArray
+) -> dict[str, Any]:
+    """The table of all nodes whose prediction moved; those that have a section of their own are always in it.
+
+    `by` is by how much the probability of what is predicted now changed, or the value. [num_moved].
+    """
+    moved = moved.assign(by=by)
     kept = moved.head(MAX_ROWS)
     later = moved.iloc[MAX_ROWS:]
     kept = pd.concat([kept, later[later.target.isin(list(shown))]]) if len(later) else kept
@@ -125,6 +128,7 @@ def describe_moved(moved: pd.DataFrame, shown: Iterable[Target], class_names: Se
         "total": len(moved),
         "flipped": int(find_flipped(moved).sum()),
         "flips": find_flipped(kept).tolist(),
+        "by": rounded(kept.by.to_numpy()),
         "kl": rounded(kept.kl.to_numpy()),
         "target": [key_of(target) for target in kept.target.tolist()],
         **{key: kept[key].tolist() for key in ("name", "num_paths")},
@@ -147,25 +151,6 @@ def _tell_ends(moved: pd.DataFrame, class_names: Sequence[str]) -> dict[str, Any
     ends = [[f"{name}: {text}" for text in show_apart(pair, 4, "g")] for name, pair in zip(told, pairs, strict=True)]
     before, after = ([pair[end] for pair in ends] for end in (0, 1))
     return {"columns": ["Before", "After"], "before": before, "after": after}
-
-
-def describe_movers(movers: Movers, node_names: Mapping[int, str]) -> list[dict[str, Any]]:
-    """The edges that moved the most predictions."""
-    return [
-        {
-            "edge": [node_names.get(int(node), str(int(node))) for node in movers.edges[i]],
-            "directed": bool(movers.directed[i]),
-            "change": movers.changes[i],
-            "moved": number(movers.moved[i]),
-            "targets": int(movers.num_targets[i]),
-            "top": _name(movers.top_target[i], node_names),
-        }
-        for i in range(min(len(movers.edges), MAX_MOVERS))
-    ]
-
-
-def _name(target: Target | None, node_names: Mapping[int, str]) -> str:
-    return "" if target is None else str(label_targets(np.array([target]), node_names)[0])
 
 
 def number(value: float) -> float | None:

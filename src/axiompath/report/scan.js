@@ -10,7 +10,6 @@
   let chosen = several ? -1 : 0, grid = null, filter = { text: "", from: "", to: "", cause: "", flips: false };
 
   const amount = (v) => (v >= 100 ? count(Math.round(v)) : v.toPrecision(3));
-  const portion = (v) => (Math.abs(v) >= 0.0995 || v === 0 ? percent(v) : minus((100 * v).toFixed(1)) + " %");
 
   // ---- a row's own page ------------------------------------------------------------------------------------------
   const canOpen = (step, row) => index.served || inFile.has(`${step}.${row}`);
@@ -29,7 +28,6 @@
   const link = (name, step, row) => (canOpen(step, row) ? el("button", { type: "button", class: "link", onclick: () => openRow(step, row) }, name) : document.createTextNode(name));
 
   // ---- overview --------------------------------------------------------------------------------------------------
-  const bar = (part, colour, most) => el("div", { class: "bar", style: `width:${Math.max(1, 100 * Math.abs(part) / most).toFixed(1)}%;background:${colour}` });
   const merged = () => {
     const total = sum(steps.map((s) => s.total)) || 1;
     const flows = new Map(), causes = {}, kinds = new Map();
@@ -84,31 +82,13 @@
   };
   const drawStep = () => {
     const now = chosen < 0 ? merged() : steps[chosen];
-    const [headline, why, first] = now.lead;
-    $("told").replaceChildren(...(headline ? [el("p", { class: "happened" }, link(headline, now.s ?? Math.max(chosen, 0), first)), ...(why ? [el("p", {}, why)] : [])] : []),
+    $("told").replaceChildren(...drawLead(now.lead, (name, row) => link(name, now.s ?? Math.max(chosen, 0), row)),
       ...now.words.filter(Boolean).map((text) => el("p", { class: "quiet" }, text)));
     $("facts").replaceChildren(fact("predictions moved", count(now.moved)), ...(values ? [] : [fact("flipped", count(now.flipped))]), fact("explained here", count(now.explained)),
       fact(values ? "moved in all" : "probability moved", amount(now.total), "summed over predictions"));
     $("flips-card").hidden = !now.flows.length;
     if (now.flows.length) drawClassFlow("class-flow", now.flows.slice(0, 40), classes, (a, b) => { $("grid-from").value = a; $("grid-to").value = b; filter.from = String(a); filter.to = String(b); grid?.refresh(); $("grid-title").scrollIntoView(); });
-    const kinds = now.kinds.filter(([, , part]) => Math.abs(part) > 5e-4), most = Math.max(...kinds.map(([, , part]) => Math.abs(part)), 1e-9);
-    $("by-cause").tBodies[0].replaceChildren(...kinds.map(([kind, tone, part]) => el("tr", {}, el("th", { scope: "row" }, kind),
-      el("td", { class: "track" }, bar(part, part < 0 ? "repeating-linear-gradient(45deg,var(--unchanged) 0 3px,transparent 3px 6px)" : `var(--${tone})`, most)), el("td", { class: "number" }, portion(part)))));
-    $("coverage").textContent = now.coverage;
-    const largest = Math.max(...now.statements.map((one) => one.carried), 1e-9);
-    $("statements").replaceChildren(...now.statements.map((one) => {
-      const s = one.s ?? Math.max(chosen, 0);
-      const moved = one.moved.map(([name, row, part]) => el("li", {}, link(name, s, row), ` ${plain(part, 3)}`));
-      return el("li", {}, el("div", { class: "head" }, el("b", {}, one.text), el("span", { class: "number" }, portion(one.carried))),
-        el("div", { class: "rail" }, bar(one.carried, `var(--${one.tone})`, largest)),
-        el("p", { class: "quiet" }, `It moved ${one.predictions ? count(one.predictions) : "no"} prediction${one.predictions === 1 ? "" : "s"} by a tenth of ${one.predictions === 1 ? "its" : "their"} move or more`, ...(moved.length ? [", most of all:"] : ["."])),
-        ...(moved.length ? [el("ul", { class: "names" }, ...moved)] : []),
-        ...(one.members.length ? [el("details", {}, el("summary", {}, one.more ? `The ${count(one.members.length)} largest of its parts` : "Its parts"),
-          el("ul", { class: "parts" }, ...one.members.map(([text, part]) => el("li", {}, `${text}: ${portion(part)}`)), ...(one.more ? [el("li", {}, `and ${count(one.more)} more`)] : [])))] : []));
-    }));
-    $("statements").hidden = !now.statements.length;
-    $("spread").hidden = !now.spread.length;
-    $("spread").tBodies[0].replaceChildren(...now.spread.map(([part, number]) => el("tr", {}, el("th", { scope: "row" }, percent(part)), el("td", { class: "number" }, `${count(number)} changes`))));
+    drawStatements(now, (name, row, s) => link(name, s ?? Math.max(chosen, 0), row));
     grid?.refresh();
   };
 

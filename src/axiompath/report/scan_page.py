@@ -21,17 +21,15 @@ from ..scan.scan import Scan
 from .causes import describe_brief
 from .graph_plot import describe_neighbourhood
 from .html import fill_template, pack, told_change
-from .moves import CHANGES, FLIPS, tone_of
+from .moves import FLIPS
 from .page import describe_target, number
-from .statements import MUCH, class_word
+from .statements import class_word, describe_told, tell_told
 from .survey import Survey, survey_scan
 
 NUM_PAGES = 1000  # explanations in the file
 MANY, FAR_OUT = 4, 3.0  # steps from which on one can be unusual, and by how many median deviations
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 NUM_FLOWS = 40
-WORTH_TELLING = 0.01  # of all that moved: kinds that carry less are left out
-GROSS = 0.1  # of all that moved: from which on it is said that changes held predictions back
 CAUSE_TITLES = {
     "gained": "edges gained",
     "lost": "edges lost",
@@ -134,7 +132,7 @@ def see_paths(explanation: Explanation, survey: Survey) -> Sighted:
 
 def describe_survey(survey: Survey, name: str) -> dict[str, Any]:
     """One step: its numbers, sentences and statements."""
-    held, told = survey.scan.manifest, survey.told
+    held = survey.scan.manifest
     return {
         "name": name,
         "words": tell_survey(survey),
@@ -144,40 +142,23 @@ def describe_survey(survey: Survey, name: str) -> dict[str, Any]:
         "explained": held["num_explained"],
         "rows": len(survey.rows["target"]),
         "total": number(survey.total),
-        "kinds": _describe_kinds(survey),
         "causes": {word: number(part) for word, part in survey.causes.items()},
         "classes": {str(label): word for label, word in _classes_in(survey).items()},
         "flows": survey.flows[:NUM_FLOWS],
         "coverage": tell_coverage(survey),
-        "spread": [] if told is None or told.statements else [[part, count] for part, count in told.spread],
-        "statements": [
-            {
-                "text": one.text,
-                "tone": tone_of(one.kind),
-                "carried": number(one.carried),
-                "predictions": one.num_predictions,
-                "moved": [
-                    [_row_name(survey, place), int(survey.places[place]), number(part)]
-                    for place, part in one.moved
-                    if survey.places[place] >= 0
-                ],
-                "members": [[text, number(part)] for text, part in one.members],
-                "more": max(len(one.units) - len(one.members), 0) if one.members else 0,
-            }
-            for one in (() if told is None else told.statements)
-        ],
+        **_describe_causes(survey),
     }
 
 
-def _describe_kinds(survey: Survey) -> list[list[Any]]:
-    """What did it by kind of change, out of blame; else by cause, over all altered paths."""
-    if survey.told is not None and survey.moves is not None:
-        return [
-            [kind if survey.moves.found_by == CHANGES else f"{kind}s", tone_of(kind), number(part)]
-            for kind, _, part in survey.told.by_kind
+def _describe_causes(survey: Survey) -> dict[str, Any]:
+    """What did it, out of blame; else by cause, over all altered paths."""
+    if survey.told is not None:
+        links = [
+            (_row_name(survey, place) if row >= 0 else "", int(row)) for place, row in enumerate(survey.places.tolist())
         ]
-    tones = {word: word.replace(" ", "-") for word in CAUSE_TITLES}
-    return [[CAUSE_TITLES[word], tones[word], number(part)] for word, part in survey.causes.items()]
+        return describe_told(survey.told, links)
+    causes = [[CAUSE_TITLES[word], word.replace(" ", "-"), number(part)] for word, part in survey.causes.items()]
+    return {"statements": [], "spread": [], "kinds": causes}
 
 
 def tell_largest(survey: Survey) -> list[Any]:
@@ -221,18 +202,7 @@ def tell_coverage(survey: Survey) -> str:
     flips = moves.found_by == FLIPS
     whose = f"{len(moves.moved):,} {'flips' if flips else 'predictions'}"
     of = f"of the {what} that {whose} moved by"
-    if told.statements:
-        several, num = len(told.statements), sum(one.num_changes for one in told.statements)
-        text = (
-            f"{several} statement{'s' * (several != 1)}, {num:,} of {survey.num_changes:,} changes, "
-            f"account{'s' * (several == 1)} for {_percent(told.coverage)} {of}."
-        )
-    else:
-        text = f"The change is diffuse: no ten changes, nodes or classes account for {_percent(MUCH)} {of}."
-    kinds = [f"{kind} {_percent(part)}" for kind, _, part in told.by_kind if abs(part) >= WORTH_TELLING]
-    text = f"By kind of change: {', '.join(kinds)}. {text}"
-    if told.down < -GROSS:
-        text += f" Changes pushed predictions {_percent(told.up)} the way they went, and {_percent(-told.down)} back."
+    text = tell_told(told, survey.num_changes, of)
     if flips:
         reached, every = len(moves.moved), survey.scan.manifest["num_flipped"]
         left = f" {every - reached:,} of {every:,} flips were not reached in the time given." * (reached < every)
@@ -249,10 +219,6 @@ def find_unusual(totals: Sequence[float]) -> list[int]:
     middle = float(np.median(values))
     spread = MAD_TO_DEVIATION * float(np.median(np.abs(values - middle)))
     return np.flatnonzero(values > middle + max(FAR_OUT * spread, 0.1 * middle)).tolist()
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.0f} %" if abs(part) >= 0.095 or part == 0 else f"{100 * part:.1f} %"
 
 
 def _classes_in(survey: Survey) -> dict[int, str]:

@@ -10,21 +10,24 @@ many changes carry which part of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..scan.tally import TENTH
-from .moves import Moves, count_changes_of
+from .moves import Moves, count_changes_of, tone_of
+from .page import number
 
 ENOUGH, WORTH = 0.8, 0.02  # of all that moved: from where on a further statement must carry so much
 MOST = 10  # statements
 MUCH = 0.6  # of all that moved: ten statements that carry less leave it diffuse
 LEAST_PART = 1e-3  # of all that moved: what carries less is no statement
 NEARLY = 0.9  # of the best: a smaller group that carries as much is told instead
+WORTH_TELLING, GROSS = 0.01, 0.1  # of all that moved: of a kind of change, and of what held predictions back
 NUM_MEMBERS, NUM_MOVED = 8, 5
 PARTS = (0.2, 0.4, 0.6, 0.8)  # of a diffuse change
 
@@ -123,12 +126,12 @@ def _best(levels: list[Level], by_unit: FloatArray, free: BoolArray) -> tuple[Le
     if most <= 0:
         return None
     best: tuple[int, float, Level, int] | None = None
-    for level, (values, gain, number) in zip(levels, sums, strict=True):
+    for level, (values, gain, size) in zip(levels, sums, strict=True):
         near = np.flatnonzero(gain >= NEARLY * most)
         if len(near):
-            pick = near[np.lexsort((-gain[near], number[near]))[0]]
-            if best is None or number[pick] < best[0]:
-                best = int(number[pick]), float(gain[pick]), level, int(values[pick])
+            pick = near[np.lexsort((-gain[near], size[near]))[0]]
+            if best is None or size[pick] < best[0]:
+                best = int(size[pick]), float(gain[pick]), level, int(values[pick])
     assert best is not None
     return best[2], best[3], best[1]
 
@@ -210,6 +213,48 @@ def _words(moves: Moves, level: str, rows: IntArray, class_names: dict[int, str]
     if level == "day":
         return f"{several}, last event {first.day}"
     return f"{first[level]}: {several}"
+
+
+def tell_told(told: Told, num_changes: int, of: str) -> str:
+    """How much the statements account for, by which kinds of changes, and what was held back; `of` says of what."""
+    if told.statements:
+        several, num = len(told.statements), sum(one.num_changes for one in told.statements)
+        text = (
+            f"{several} statement{'s' * (several != 1)}, {num:,} of {num_changes:,} changes, "
+            f"account{'s' * (several == 1)} for {percent(told.coverage)} {of}."
+        )
+    else:
+        text = f"The change is diffuse: no ten changes, nodes or classes account for {percent(MUCH)} {of}."
+    kinds = [f"{kind} {percent(part)}" for kind, _, part in told.by_kind if abs(part) >= WORTH_TELLING]
+    text = f"By kind of change: {', '.join(kinds)}. {text}"
+    if told.down < -GROSS:
+        text += f" Changes pushed predictions {percent(told.up)} the way they went, and {percent(-told.down)} back."
+    return text
+
+
+def describe_told(told: Told, links: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """Plain values for a page; `links` are the name and the row of each prediction, -1 where it has no page."""
+    return {
+        "spread": [] if told.statements else [[part, count] for part, count in told.spread],
+        "kinds": [[kind, tone_of(kind), number(part)] for kind, _, part in told.by_kind],
+        "statements": [
+            {
+                "text": one.text,
+                "tone": tone_of(one.kind),
+                "carried": number(one.carried),
+                "predictions": one.num_predictions,
+                "moved": [[*links[place], number(part)] for place, part in one.moved if links[place][1] >= 0],
+                "members": [[text, number(part)] for text, part in one.members],
+                "more": max(len(one.units) - len(one.members), 0) if one.members else 0,
+            }
+            for one in told.statements
+        ],
+    }
+
+
+def percent(part: float) -> str:
+    """A part in words."""
+    return f"{100 * part:.0f} %" if abs(part) >= 0.095 or part == 0 else f"{100 * part:.1f} %"
 
 
 def class_word(names: dict[int, str], label: int) -> str:
