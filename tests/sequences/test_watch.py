@@ -1,5 +1,6 @@
 """From a list of events to a report: what is written, said, done again, and refused."""
 
+import html
 import json
 import shutil
 
@@ -11,10 +12,11 @@ import torch
 import axiompath
 from axiompath import InputError, read_watch, watch_events
 from axiompath.errors import Notice
+from axiompath.files.small_gnns import NodeGNN
 from axiompath.sequences.label_features import LabelFeatures, is_shown
-from axiompath.sequences.training import LEAST_LABELLED, MOST_LEARNT, tell_training, train_classifier
+from axiompath.sequences.training import LEAST_LABELLED, MOST_LEARNT, networks_for, tell_training
 
-QUICK = {"top": 1, "workers": 1, "src": "who", "dst": "whom", "time": "at"}
+QUICK = {"top": 1, "workers": 1, "flip_seconds": 600, "src": "who", "dst": "whom", "time": "at"}
 
 
 def events(count, seed=0):
@@ -41,16 +43,18 @@ def watched(tmp_path_factory):
 
 def test_a_list_of_events_becomes_a_report(watched):
     assert [step.before for step in watched.progress.steps] == ["300", "400", "500"]
-    assert watched.facts["score"] > watched.facts["baseline"]
+    assert watched.facts["score"] >= watched.facts["baseline"]
     text = str(watched)
     for words in (
-        "A two-layer GCN was trained on",
+        f"A two-layer {watched.facts['network']}, the best of 3 small networks, was trained on",
         "is right for",
         "does not say that the answer is right",
         "Over 3 steps",
+        "Largest step, ",
     ):
         assert words in text
     page = watched.report.read_text()
+    assert page.index("Largest step") < page.index("was trained on")
     assert "What moved: 300 to 600" in page
     for step in (1, 2, 3):
         assert f"steps/{step:04d}.html" in page
@@ -113,6 +117,12 @@ def test_links_need_no_labels(tmp_path, call):
     assert said["facts"]["task"] == "links"
     assert "AUC" in " ".join(said["sentences"])
     assert said["steps"][0]["num_moved"] > 0
+    again = ["watch", path, *columns, "--out", tmp_path / "w"]
+    for condition, status in (("moved>0", 3), ("moved >= 1e9", 0), ("by_time>2", 0), ("flips>", 2), ("__x__>1", 2)):
+        code, out, err = call(*again, "--fail-if", condition)
+        assert code == status, err
+        assert ("holds at" in err) == (status == 3)
+        assert ("Expected a figure, a comparison and a number after --fail-if" in err) == (status == 2)
     done = read_watch(tmp_path / "w")
     assert " – p" in done.scan(1).moved().name.iloc[0]
     model = axiompath.load_model(tmp_path / "w" / "model")
@@ -137,7 +147,7 @@ def test_a_model_that_is_given_is_not_trained(watched, tmp_path):
     own = axiompath.load_model(watched.folder / "model")
     given = watch_events(events(420), tmp_path / "w", LABELS, model=own, every=100, window=300, **QUICK)
     assert given.facts == {"task": "given"}
-    assert "it was not trained here" in given.sentences[0]
+    assert "it was not trained here" in " ".join(given.sentences)
     assert given.progress.steps[0].num_moved == watched.progress.steps[0].num_moved
 
 
@@ -158,28 +168,62 @@ def test_what_cannot_be_watched_is_refused(tmp_path):
         watch_events(events(420), tmp_path / "e", pd.DataFrame({"id": ["p1"]}), **QUICK)
 
 
-def test_weights_that_the_trained_network_cannot_use_are_refused(tmp_path):
-    """A network of links looks at no weights, and a GCN cannot take the root of negative sums of them."""
-    rated = events(420).assign(rating=lambda frame: np.where(frame["at"] % 3, 2.0, -3.0), kind="met")
-    settings = {**QUICK, "every": 100, "window": 300}
+RATED = {**QUICK, "every": 100, "window": 300}
+
+
+def rate(frame):
+    """Ratings of both signs, and what was rated."""
+    return frame.assign(rating=np.where(frame["at"] % 3, 2.0, -3.0), kind="met")
+
+
+def test_weights_that_no_trained_network_can_use_are_refused(tmp_path):
     for given in ({"weight": "rating"}, {"rule": "count"}):
-        with pytest.raises(InputError, match=rf"Expected no `{next(iter(given))}` where links or relations are learnt"):
-            watch_events(rated, tmp_path / "links", **given, **settings)
-    with pytest.raises(InputError, match="Expected no `weight` where links or relations are learnt"):
-        watch_events(rated, tmp_path / "kinds", LABELS, weight="rating", relation="kind", **settings)
-    with pytest.raises(InputError, match=r"Expected weights of 0 or more .*got -3 in the snapshot 300.*set `rule`"):
-        watch_events(rated, tmp_path / "signed", LABELS, weight="rating", rule="min", **settings)
+        with pytest.raises(InputError, match=rf"Expected no `{next(iter(given))}` where relations are learnt"):
+            watch_events(rate(events(420)), tmp_path / "kinds", LABELS, relation="kind", **given, **RATED)
     assert not list(tmp_path.glob("*/watch.json"))
 
 
-def test_weights_are_trained_with():
-    """The network sees the weights in training, as it does when it is asked."""
+def test_signed_weights_are_tried_by_networks_that_take_them(tmp_path):
+    """No GCN, which takes roots of their sums; and what the chosen network does not read no page describes."""
+    for name, labels in (("links", None), ("nodes", LABELS)):
+        done = watch_events(rate(events(420)), tmp_path / name, labels, weight="rating", **RATED)
+        tried = [network for network, *_ in done.facts["networks"]]
+        assert {"mean, weights", "sum, weights"} < {*tried}
+        assert "GCN, weights" not in tried
+        weighted = done.facts["network"].endswith("weights")
+        assert all((data.get("edge_weight") is not None) == weighted for data in done.snapshots)
+        assert weighted or not (done.scan(1).changes().kind == "edge reweighted").any()
+
+
+@pytest.mark.parametrize("conv", ["gcn", "mean", "sum"])
+def test_weights_are_trained_with(conv):
+    """The network sees the weights in training, as it does when it is asked; the reader reads it."""
     rated = events(420).assign(heavy=lambda frame: 1.0 + 50.0 * (frame["at"] % 7 == 0))
     made = axiompath.snapshots(rated, 100, 300, src="who", dst="whom", time="at", weight="heavy", nodes=LABELS)
-    plain = made[0].clone()
-    del plain.edge_weight
-    models = [train_classifier(data, ("blue", "red"), clues=False).model for data in (made[0], plain)]
-    assert not all(torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True))
+    tried = [str(network) for network in networks_for(made[0], ("gcn",))]
+    assert tried == ["GCN", "GCN, weights", "mean, weights", "sum, weights"]
+    torch.manual_seed(0)
+    model = NodeGNN(made[0].num_features, 4, 2, conv, weighted=True).eval()
+    heavier = made[0].edge_weight * (1 + torch.arange(len(made[0].edge_weight)) % 2)
+    assert not torch.equal(*(model(made[0].x, made[0].edge_index, w) for w in (made[0].edge_weight, heavier)))
+    explainer = axiompath.Explainer(model, made[0], made[1])
+    assert explainer.explain(int(explainer.moved().target[0]), 5).completeness < 1e-5
+
+
+def test_a_link_is_linked_or_not_or_what_the_user_calls_it(tmp_path):
+    done = watch_events(events(420), tmp_path / "a", pairs=30, **RATED)
+    assert (done.to_frame().num_predicted <= 30).all()
+    assert "At a step 30 pairs are asked for at most" in str(done)
+    assert {brief.class_names for brief in done.scan(1).flips().others + done.scan(1).flips().flips} == {
+        ("not linked", "linked")
+    }
+    assert "went from linked to not linked" in done.report.read_text() or not done.progress.steps[0].num_flipped
+    named = watch_events(events(420), tmp_path / "b", answers=("stranger", "friend"), pairs=30, **RATED)
+    assert "linked" not in "".join(named.findings).replace("linked to", "")
+    with pytest.raises(InputError, match="Expected `pairs` as before, 30"):
+        watch_events(events(420), tmp_path / "a", pairs=31, **QUICK)
+    with pytest.raises(InputError, match="Expected two words as `answers`, for no and for yes"):
+        watch_events(events(420), tmp_path / "c", answers="yes", **RATED)
 
 
 def test_a_watch_that_lost_a_step_is_refused_and_one_that_has_one_more_is_shown(watched, tmp_path, call):
@@ -228,6 +272,7 @@ def test_labels_that_are_names_are_refused(tmp_path):
 
 
 def test_a_poor_model_is_said_to_be_one():
+    rules = {"the commonest class": 0.4, "the class of most neighbours": 0.5}
     facts = {
         "task": "nodes",
         "clues": False,
@@ -237,8 +282,10 @@ def test_a_poor_model_is_said_to_be_one():
         "baseline": 0.5,
         "common": "a",
     }
-    assert any("hardly better than guessing" in sentence for sentence in tell_training(facts, "x"))
-    assert not any("hardly" in sentence for sentence in tell_training(facts | {"score": 0.9}, "x"))
+    assert tell_training(facts, "x")[0].startswith("The model does not beat a naive rule")
+    told = tell_training({**facts, "network": "GCN", "networks": [["GCN", 0.5, 0.5]], "rules": rules}, "x")
+    assert "by 'the class of most neighbours'" in told[0]
+    assert not any("naive rule (" in sentence for sentence in tell_training(facts | {"score": 0.9}, "x"))
 
 
 def test_a_watch_touches_nothing_of_somebody_elses(watched, tmp_path):
@@ -285,9 +332,9 @@ def test_a_watch_that_was_stopped_anywhere_goes_on(watched, tmp_path, monkeypatc
 
 
 def test_the_front_page_forbids_itself_to_run_or_load_anything(watched):
-    page = watched.report.read_text()
+    page = html.unescape(watched.report.read_text())
     assert "default-src 'none'" in page
-    assert "<script" not in page
+    assert "<script src" not in page
 
 
 @pytest.mark.parametrize(

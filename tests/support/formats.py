@@ -362,7 +362,7 @@ def _make_events(folder, edges, names, people, links):
 def _make_links(folder, before, after, names):
     """A network of pairs of nodes, and what is said of these."""
     import axiompath
-    from axiompath.files.link_gnn import LinkGNN
+    from axiompath.files.small_gnns import LinkGNN
 
     arguments = {"in_channels": 4, "hidden_channels": 5}
     model, pairs = LinkGNN(**arguments).eval(), [(place, 29 - place) for place in range(10)]

@@ -35,6 +35,7 @@ MOST_OPENED = 3  # groups that are opened
 MOST_CHILDREN = 64  # of an opened group, that are looked at one by one
 MOST_SINGLES = 5  # opened parts that become players
 WORTH_OPENING, WORTH_NAMING = 0.1, 0.03  # of what the prediction moved by
+WORTH_APART = 0.25  # of what its group did: a part that did less is not named by itself
 MOST_FREE = 40  # single changes among which the fewest to undo are searched
 MOST_EVALUATIONS = 1000  # of that search
 MOST_LISTED = 50  # ids of a cause, or of what is to be undone, that a brief lists
@@ -65,6 +66,7 @@ class Cause:
     num_changes: Count
     share: Finite
     changes: Annotated[tuple[Count, ...], Shape("ids")]  # the first of their ids
+    node_name: Text = ""
 
 
 @dataclass(frozen=True)
@@ -206,15 +208,20 @@ class _Briefing:
         groups = self.changes.group()
         scores = self._scores(groups)
         parts: list[tuple[float, IntArray]] = []
+        looked: list[tuple[float, IntArray]] = []
         opened = np.argsort(-np.abs(scores), kind="stable")[:MOST_OPENED]
         for number in opened.tolist():
             if len(groups[number]) == 1 or abs(scores[number]) < WORTH_OPENING * abs(self.moved):
                 continue
             children = self.changes.open(groups[number])[:MOST_CHILDREN]
             found = self._scores(children)
-            parts += zip(found.tolist(), children, strict=True)
-        parts.sort(key=lambda part: -abs(part[0]))
-        named = [child for score, child in parts if abs(score) >= WORTH_NAMING * abs(self.moved)][:MOST_SINGLES]
+            large = max(WORTH_NAMING * abs(self.moved), WORTH_APART * abs(scores[number]))
+            looked += zip(found.tolist(), children, strict=True)
+            parts += [
+                (score, child) for score, child in zip(found.tolist(), children, strict=True) if abs(score) >= large
+            ]
+        named = [child for _, child in sorted(parts, key=lambda part: -abs(part[0]))[:MOST_SINGLES]]
+        looked.sort(key=lambda part: -abs(part[0]))
         nothing = np.zeros(0, dtype=np.int64)
         taken = np.concatenate([nothing, *named])
         rest = [np.setdiff1d(groups[i], taken) for i in np.argsort(-np.abs(scores), kind="stable").tolist()]
@@ -224,7 +231,7 @@ class _Briefing:
             last = np.sort(np.concatenate(kept[room - 2 :]))
             by_time = self.changes.reasons[last] == TIME
             kept = [*kept[: room - 2], *(part for part in (last[by_time], last[~by_time]) if len(part))]
-        singles = [child for _, child in parts] + [group for group in groups if len(group) == 1]
+        singles = [child for _, child in looked] + [group for group in groups if len(group) == 1]
         return [*named, *kept], np.concatenate([nothing, *singles])
 
     def _scores(self, groups: list[IntArray]) -> FloatArray:
@@ -304,7 +311,16 @@ class Changes:
         kind = kinds.pop() if len(kinds) == 1 else "several"
         ids, reasons = self.frame.id.to_numpy()[group], {*self.reasons[group].tolist()}
         reason = reasons.pop() if len(reasons) == 1 else ""
-        return Cause(self.words(group), kind, reason, node, len(group), share, tuple(ids[:MOST_LISTED].tolist()))
+        return Cause(
+            self.words(group),
+            kind,
+            reason,
+            node,
+            len(group),
+            share,
+            tuple(ids[:MOST_LISTED].tolist()),
+            self.name_of(node) if node != NOBODY else "",
+        )
 
     def _common(self, group: IntArray) -> int:
         """The one node that all changes of a group lie at, the target's own end first."""

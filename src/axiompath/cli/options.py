@@ -61,6 +61,15 @@ class Sources:
     ] = None
 
 
+FlipSeconds = Annotated[
+    float, typer.Option(min=0, help="Seconds a step for what did each flip and what would undo it; 0: none of that.")
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option("--fail-if", help="Exit with status 3 if this holds at a step, such as 'flips>50'; or several."),
+]
+
+
 @dataclass(frozen=True)
 class EventColumns:
     """What an event list calls its columns, and how its events become graphs."""

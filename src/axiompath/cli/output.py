@@ -147,20 +147,40 @@ def moved_table(moved: Any, limit: int) -> Table:
 
 
 WIDE = 70  # characters that the steps of a watch take with room between the columns
+LARGEST_FLIPS = 3  # that a scan names on the terminal
 
 
 def steps_table(steps: Any) -> Table:
     """The steps of a watch."""
     rows = records(steps)
     judged = any(row["score"] is not None for row in rows)  # links, and a model of the user's, are not
-    heads = numbers("edges added", "removed", "moved", "flipped", "explained", *["right"] * judged)
+    heads = numbers("edges added", "removed", "expired", "flips", "moved", *["right"] * judged)
     gap = int(shutil.get_terminal_size().columns >= WIDE)  # a narrow terminal would cut off the dates
     table = Table(Column("step up to", no_wrap=True), *heads, box=SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False)
     for row in rows:
-        counts = [row[key] for key in ("edges_added", "edges_removed", "num_moved", "num_flipped", "num_explained")]
+        counts = [row[key] for key in ("edges_added", "edges_removed", "edges_expired", "num_flipped", "num_moved")]
         right = "–" if row["score"] is None else f"{row['score']:.1%}"
         table.add_row(escape(str(row["after"])), *(f"{count:,}" for count in counts), *[right] * judged)
     return table
+
+
+def networks_table(tried: Any) -> Table:
+    """What was tried on the first window, beside naive rules."""
+    table = Table("network or rule", *numbers("chosen by", "judged by"), box=SIMPLE_HEAD, pad_edge=False)
+    for name, chosen, score in tried:
+        table.add_row(escape(name), "" if chosen is None else f"{chosen:.1%}", f"{score:.1%}")
+    return table
+
+
+def tell_flips(found: Any) -> Iterator[str]:
+    """The largest flips of a scan: what happened, what did it, what would undo it."""
+    if found is None:
+        return
+    for brief in found.flips[:LARGEST_FLIPS]:
+        yield brief.summary()
+    if found.num_reached < found.num_flipped:
+        left = found.num_flipped - found.num_reached
+        yield f"Of {left:,} flips nobody looked for what did it: {found.seconds:g} seconds were over (--flip-seconds)."
 
 
 def path_table(explanation: Explanation) -> Table:

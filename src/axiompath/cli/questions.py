@@ -11,6 +11,7 @@ from rich.progress import track
 
 from ..errors import InputError
 from ..graphs.places import Target
+from .conditions import end_if, read_conditions
 from .inputs import (
     asked_or_most_moved,
     find_step,
@@ -29,7 +30,9 @@ from .options import (
     Before,
     Depth,
     EventColumns,
+    FailIf,
     FirstBlame,
+    FlipSeconds,
     Later,
     Limit,
     Manner,
@@ -47,11 +50,13 @@ from .output import (
     Terminal,
     aside,
     moved_table,
+    networks_table,
     print_explanation,
     print_happened,
     print_json,
     records,
     steps_table,
+    tell_flips,
     written_to,
 )
 from .service import step_names
@@ -329,6 +334,8 @@ def scan(
     blame: Annotated[bool, typer.Option("--blame", help="Say which changes moved these predictions, and how many.")] = (
         False
     ),
+    flip_seconds: FlipSeconds = 60.0,
+    fail_if: FailIf = None,
     sources: Sources,
     limit: Limit = 10,
     json: AsJson = False,
@@ -341,19 +348,22 @@ def scan(
     """
     from ..sequences.scans import step_folders
 
-    files = spell_out(graphs, sources.step)
-    found, console = [], Terminal(quiet=json)
+    files, conditions = spell_out(graphs, sources.step), read_conditions(fail_if)
+    found, scans, console = [], [], Terminal(quiet=json)
     for step, folder in zip(open_steps(model, files, sources), step_folders(out, len(files)), strict=True):
         with written_to(folder):
             done = step.explainer.scan(
                 folder, wanted.budget, wanted.method, wanted.objective, min_kl=min_kl, only_flips=only_flips,
                 workers=workers, engine="ray" if ray_address else engine, ray_address=ray_address,
-                progress=not aside().quiet, blame=blame,
+                progress=not aside().quiet, blame=blame, flip_seconds=flip_seconds,
             )  # fmt: skip
+        scans.append((f"{step.before} → {step.after}", done))
         ends = {side: str(file.path) for side, file in zip(("before", "after"), files[step.number - 1 :], strict=False)}
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), **ends, **counts})
         console.print(f"[bold]{escape(step.before)} → {escape(step.after)}[/]: {done.summary}", highlight=False)
+        for line in tell_flips(done.flips()):
+            console.print(line, markup=False, highlight=False)
         if blame:
             tally = done.blame()
             found[-1]["blame"] = {"error": tally.error, "changes": records(tally.to_frame().head(limit))}
@@ -364,6 +374,7 @@ def scan(
         console.print(told, soft_wrap=True, markup=False)
     if json:
         print_json(found)
+    end_if(conditions, scans)
 
 
 @spread
@@ -371,34 +382,59 @@ def watch(
     events: Annotated[Path, typer.Argument(help="Dated events: .csv, .csv.gz, .tsv or .parquet.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for everything; run again with more events, it does what is new.")],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Your own model, as in production: a folder, or package.module:function, whose code is run. Without "
+            "one, the best of a few small networks is trained."
+        ),
+    ] = None,
     labels: Annotated[Path | None, typer.Option(help="Table of labels: id, label.")] = None,
     task: Annotated[str | None, typer.Option(help="nodes, or links, which needs no labels.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A model to use in place of training one; package.module:function runs its code.")
-    ] = None,
     columns: EventColumns,
+    pairs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Pairs that are asked for at a step of links [500], of those that changed."),
+    ] = None,
+    answers: Annotated[str | None, typer.Option(help="What no and yes are called for links, as 'no,yes'.")] = None,
+    important: Annotated[
+        Path | None, typer.Option(help="Nodes that the page lists first: a file with a name or name,weight a line.")
+    ] = None,
+    flip_seconds: FlipSeconds = 60.0,
+    fail_if: FailIf = None,
     budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
     min_kl: Annotated[float, typer.Option(min=0, help="Explain predictions whose KL (nats) is at least this.")] = 0.01,
     top: Annotated[int, typer.Option(min=1, help="Targets with a page of their own, at each step.")] = 50,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
     json: AsJson = False,
 ) -> None:
-    """From a list of events to a report: snapshots, a model trained on the first, what moved at each step, explained.
+    """What happened at each step of a stream of events, what did it, and what would undo it: a page that leads to all.
 
-    Example: axiompath watch events.csv --labels labels.csv --every 60D --window 180D --out watched
+    Example: axiompath watch events.csv --model mymodule:build --every 60D --window 180D --out watched
     """
+    from ..sequences.training import training_table
     from ..sequences.watch import watch_events
 
+    conditions = read_conditions(fail_if)
     with written_to(out):
         done = watch_events(
             events, out, labels, task=task, model=model, budget=budget, min_kl=min_kl, top=top, workers=workers,
-            progress=aside(), **vars(columns),
+            pairs=pairs, answers=None if answers is None else answers.split(","), important=important,
+            flip_seconds=flip_seconds, progress=aside(), **vars(columns),
         )  # fmt: skip
+    steps = done.progress.steps
+    looked = [
+        (f"{steps[i - 1].before} → {steps[i - 1].after}", done.scan(i)) for i in done.fresh or (len(done),)[: len(done)]
+    ]
     if json:
         held = {"report": str(done.report), "facts": dict(done.facts), "sentences": done.sentences}
         print_json({**held, "steps": records(done.to_frame())})
+        end_if(conditions, looked)
         return
     console = Terminal()
     console.print("\n".join(done.sentences) + "\n", markup=False, highlight=False)
     console.print(steps_table(done.to_frame()))
+    if training_table(dict(done.facts)):
+        console.print(networks_table(training_table(dict(done.facts))))
     console.print(f"The report is in {done.report}: open it in a browser.", soft_wrap=True, markup=False)
+    end_if(conditions, looked)

@@ -14,7 +14,7 @@ folder.py        a folder that a long run fills and a second run completes: lock
 order.py         those batches -> edges sorted by receiver, on disk, in bounded memory
 conversion.py    edge list + nodes -> a stored graph
 sum_gnn.py       the paper's network, which a model's folder may name
-link_gnn.py      a small network of links, likewise
+small_gnns.py    the small networks that a watch trains, likewise
 model_folder.py  folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> the same
 """
 

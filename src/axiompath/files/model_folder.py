@@ -1,6 +1,6 @@
 """torch module <-> a folder of two files: model.json (class and arguments) and weights.safetensors.
 
-A folder can only name a network of torch_geometric.nn, the paper's SumGNN, our LinkGNN or our RelationGNN, so that
+A folder can only name a network of torch_geometric.nn, the paper's SumGNN, our NodeGNN, LinkGNN or RelationGNN, so that
 reading one runs no code but theirs. Your own code is named by you, as `package.module:function`, never by a file.
 """
 
@@ -31,8 +31,7 @@ from ..errors import InputError, MissingFile, Notice
 from ..storage.codec import FileForm
 from ..storage.safe import MAX_BYTES, Damaged, blamed, check_file, read_json
 from ..storage.writing import whole_file, write_text
-from .link_gnn import LinkGNN
-from .relation_gnn import RelationGNN
+from .small_gnns import LinkGNN, NodeGNN, RelationGNN
 from .sum_gnn import SumGNN
 
 MODEL_FORM = FileForm("model", 1)
@@ -41,6 +40,7 @@ PYG = "torch_geometric.nn"
 OURS: dict[str, type[nn.Module]] = {
     "axiompath.experiments.models.SumGNN": SumGNN,
     "axiompath.LinkGNN": LinkGNN,
+    "axiompath.NodeGNN": NodeGNN,
     "axiompath.RelationGNN": RelationGNN,
 }
 MAX_ARGUMENT = 10**7

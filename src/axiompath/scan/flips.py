@@ -28,6 +28,7 @@ from ..blame.root import Root
 from ..errors import InputError, Notice, TooLarge
 from ..explain.moved import find_flipped
 from ..explain.question import is_number
+from ..graphs.changes import CHANGES
 from ..session import Session
 from ..storage import parquet
 from ..storage.codec import Count, FileForm, Finite, Text, decode, to_plain
@@ -39,12 +40,16 @@ FLIPS, SUMMARY = FLIP_FILES = "flips.parquet", "summary.json"
 SUMMARY_FORM = FileForm("summary", 1, remedy="run the scan again")
 FLIP_SECONDS = 60.0  # that all flips of a scan may take, unless it is said otherwise
 FLIPS_OF_A_PART = 4
+OF_CHANGES = tuple(kind.replace(" ", "_") for kind in CHANGES)
+FIGURES = ("flips", "moved", "explained", "reached", "by_time", *OF_CHANGES)  # that conditions are about
+WORTH_A_LOOK = 5  # predictions that have a brief, flips or not
 FEW = 8  # flips, for which no worker is started
 WORKER_BYTES = 400e6  # of a worker that has loaded what running a model needs
 CAUSE = pa.struct(
     [
         ("words", pa.string()), ("kind", pa.string()), ("reason", pa.string()), ("node", pa.int64()),
         ("num_changes", pa.int64()), ("share", pa.float64()), ("changes", pa.list_(pa.int64())),
+        ("node_name", pa.string()),
     ]
 )  # fmt: skip
 COLUMNS = pa.schema(
@@ -73,20 +78,12 @@ class StepSummary:
     by_time: Finite  # of the probability that the flips moved: the share that time alone did
     moved: Finite  # that probability, summed over flips
     flips: tuple[Brief, ...]
+    others: tuple[Brief, ...] = ()  # where there are few flips: what moved the most and kept its answer
 
     @property
-    def mostly_by_time(self) -> bool:
-        """Whether time did more than half of what the flips moved."""
-        return self.moved > 0 and self.by_time > 0.5 * self.moved
-
-    def figures(self) -> dict[str, float]:
-        """What `--fail-if` compares: a number by name."""
-        share = self.by_time / self.moved if self.moved else 0.0
-        return {
-            "moved": self.num_moved, "flips": self.num_flipped, "explained": self.num_explained,
-            "reached": self.num_reached, "by_time": share,
-            **{kind.replace(" ", "_"): number for kind, number in self.changes.items()},
-        }  # fmt: skip
+    def share_by_time(self) -> float:
+        """The part of what the flips moved by that time alone did."""
+        return self.by_time / self.moved if self.moved > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +137,10 @@ def brief_flips(
     seconds: float,
     run: Callable[[Any, list[int]], Generator[int, None, None]],
 ) -> list[Brief]:
-    """The flips among `moved` in order, as many as the time holds."""
-    flipped = moved[find_flipped(moved)]
+    """The flips among `moved` in order, as many as the time holds; where they are few, what else moved the most."""
+    is_flip = find_flipped(moved)
+    others = moved[~is_flip].head(max(WORTH_A_LOOK - int(is_flip.sum()), 0))
+    flipped = pd.concat([moved[is_flip], others]) if len(others) else moved[is_flip]
     if flipped.empty or seconds <= 0:
         return []
     deadline = time.time() + seconds
@@ -179,8 +178,9 @@ def _can_hand_over(load: FlipLoad) -> bool:
     return True
 
 
-def summarise(held: dict[str, Any], changes: pd.DataFrame, seconds: float, found: list[Brief]) -> StepSummary:
+def summarise(held: dict[str, Any], changes: pd.DataFrame, seconds: float, briefs: list[Brief]) -> StepSummary:
     """The summary of a scan, of what its manifest says and its briefs."""
+    found, others = briefs[: held["num_flipped"]], briefs[held["num_flipped"] :]
     kinds = changes.kind.astype(str).value_counts()
     moved = [brief.moved for brief in found]
     signs = [1.0 if one >= 0 else -1.0 for one in moved]
@@ -188,7 +188,7 @@ def summarise(held: dict[str, Any], changes: pd.DataFrame, seconds: float, found
     return StepSummary(
         str(held["scan"]), held["num_moved"], held["num_flipped"], held["num_explained"], len(found), float(seconds),
         {str(kind): int(number) for kind, number in kinds.items() if number}, float(by_time),
-        float(sum(map(abs, moved))), tuple(found),
+        float(sum(map(abs, moved))), tuple(found), tuple(others),
     )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def write_summary(folder: Path, summary: StepSummary) -> dict[str, str]:
 def to_plain_summary(summary: StepSummary) -> dict[str, Any]:
     """Plain values; each flip with its sentences, which are made of its fields."""
     plain: dict[str, Any] = to_plain(summary)
-    for held, brief in zip(plain["flips"], summary.flips, strict=True):
+    for held, brief in zip(plain["flips"] + plain["others"], summary.flips + summary.others, strict=True):
         held |= {"sentences": [brief.headline, brief.cause, brief.remedy]}
     return plain
 
@@ -234,8 +234,10 @@ def read_summary(folder: Path) -> StepSummary:
     """What `write_summary` wrote."""
     path = folder / SUMMARY
     held = SUMMARY_FORM.open(read_json(path), f" in {path}")
-    flips = held.get("flips")
-    if not isinstance(flips, list) or not all(isinstance(flip, dict) for flip in flips):
-        raise InputError(f"Expected a list of flips in {path} (it is damaged); run the scan again.")
-    records = [Brief.form.open({key: flip[key] for key in flip if key != "sentences"}) for flip in flips]
-    return decode(StepSummary, {**held, "flips": records}, f"a scan's summary in {path}")
+    records = {}
+    for name in ("flips", "others"):
+        briefs = held.get(name)
+        if not isinstance(briefs, list) or not all(isinstance(brief, dict) for brief in briefs):
+            raise InputError(f"Expected a list of `{name}` in {path} (it is damaged); run the scan again.")
+        records[name] = [Brief.form.open({key: brief[key] for key in brief if key != "sentences"}) for brief in briefs]
+    return decode(StepSummary, {**held, **records}, f"a scan's summary in {path}")

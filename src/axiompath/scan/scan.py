@@ -35,7 +35,17 @@ from ..storage.origin import Origin
 from ..storage.safe import blamed
 from ..storage.writing import file_digest
 from .facts import TORCH_BYTES, plan_facts, read_blame_tables, read_facts
-from .flips import FLIP_FILES, SUMMARY, StepSummary, brief_flips, read_summary, summarise, write_summary
+from .flips import (
+    FIGURES,
+    FLIP_FILES,
+    OF_CHANGES,
+    SUMMARY,
+    StepSummary,
+    brief_flips,
+    read_summary,
+    summarise,
+    write_summary,
+)
 from .folder import (
     BLAME_PARTS,
     BLAME_TABLES,
@@ -223,6 +233,17 @@ class Scan:
         for name in FLIP_FILES:
             _check_digest(self.folder / name, held[name])
         return read_summary(self.folder)
+
+    def figures(self) -> dict[str, float]:
+        """What `--fail-if` compares, by name: flips, moved, explained, those reached, the part of time, changes."""
+        held, found = self.manifest, self.flips()
+        changes, table = {} if found is None else found.changes, self.changes() if found is None else None
+        if table is not None:
+            changes = {str(kind): int(number) for kind, number in table.kind.value_counts().items()}
+        reached, by_time = (0, 0.0) if found is None else (found.num_reached, found.share_by_time)
+        counts = [changes.get(name.replace("_", " "), 0) for name in OF_CHANGES]
+        values = [held["num_flipped"], held["num_moved"], held["num_explained"], reached, by_time, *counts]
+        return dict(zip(FIGURES, values, strict=True))
 
     def changes(self) -> pd.DataFrame | None:
         """What happened to the graph, the table of `Explainer.changes`; None where it was not written."""

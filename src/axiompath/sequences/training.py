@@ -1,26 +1,25 @@
-"""The first snapshot -> Learned: a classifier of nodes or a predictor of links, how well it does, in words too.
+"""The first snapshot -> Learned: the best of a few small networks, beside naive rules, in words too.
 
-Nodes: two GCN layers, or two RGCN layers where edges have relations, trained on six tenths of the labelled nodes (of
-those whose label is no clue); two tenths choose the epoch, two judge it. Links: a fifth of the pairs is hidden from
-the graph and asked for, beside as many random pairs that are not linked; of these, again, six tenths train, two
-choose, two judge.
+Nodes: two layers, trained on six tenths of the labelled nodes (of those whose label is no clue); two tenths choose the
+epoch and the network, two judge it. Links: a fifth of the pairs is hidden from the graph and asked for, beside as many
+random pairs that are not linked; of these, again, six tenths train, two choose, two judge. Edges with relations are
+learnt by RGCN, which looks at no weights. Naive rules are judged on what judges the network.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCN
 
-from ..arrays import BoolArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
-from ..files.link_gnn import LinkGNN
-from ..files.relation_gnn import RelationGNN
+from ..files.small_gnns import WEIGHTED, LinkGNN, NodeGNN, RelationGNN
 from ..graphs.labels import label_class
 from ..graphs.windows import pair_keys, split_keys
 from .fit import fit, rank_auc
@@ -28,13 +27,36 @@ from .label_features import is_shown
 
 WIDTH_WATCHED = 32
 NODE_EPOCHS, LINK_EPOCHS = 100, 60
-SHARES = (0.6, 0.8)  # where training ends, and where choosing the epoch does
+SHARES = (0.6, 0.8)  # where training ends, and where choosing does
 HIDDEN_SHARE = 0.2  # of the pairs, which are asked for
 MOST_HIDDEN = 20_000
 LEAST_LABELLED = 10
 MOST_LEARNT = 1000  # each is an answer, and where labels are clues a column
 NODES, LINKS_TASK = "nodes", "links"
-HARDLY = 0.05  # above always giving the commonest answer: less is hardly better
+HARDLY = 0.01  # above the best naive rule: less is no better
+NODE_NETWORKS, LINK_NETWORKS = ("gcn", "sage", "gat"), ("gcn", "sage", "sum", "gat")
+RGCN = "rgcn"
+
+
+class Network(NamedTuple):
+    """One of the networks that are tried."""
+
+    conv: str
+    weighted: bool
+
+    def __str__(self) -> str:
+        """As tables call it."""
+        return {"mean": "mean", "sum": "sum"}.get(self.conv, self.conv.upper()) + ", weights" * self.weighted
+
+
+class Tried(NamedTuple):
+    """A network that was trained, and what it reached."""
+
+    network: Network
+    model: nn.Module
+    arguments: dict[str, Any]
+    chosen_by: float  # on what chooses
+    score: float  # on what judges
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +65,7 @@ class Learned:
 
     model: nn.Module
     arguments: dict[str, Any]
-    facts: dict[str, Any]  # task, num_trained, num_tested, score, baseline
+    facts: dict[str, Any]  # task, num_trained, num_tested, score, baseline, network, networks, rules
     seen: IntArray  # numbers of the nodes that training saw; none of links
 
 
@@ -54,6 +76,16 @@ def check_classes(count: int) -> None:
             f"Expected labels of at most {MOST_LEARNT:,} classes (got {count:,}); is another column the label? Give a "
             "model of your own, or --task links, which needs no labels."
         )
+
+
+def networks_for(data: Data, convs: tuple[str, ...]) -> list[Network]:
+    """Those that can be trained on these edges: with their weights, and without; of negative weights no GCN."""
+    weight = data.get("edge_weight")
+    found = [Network(conv, False) for conv in convs]
+    if weight is not None:
+        signed = float(weight.min()) < 0
+        found += [Network(conv, True) for conv in WEIGHTED if not (signed and conv == "gcn")]
+    return found
 
 
 def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, seed: int = 0) -> Learned:
@@ -67,41 +99,52 @@ def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, s
         )
     train, choose, judge = _split(known, seed)
     num_classes = max(int(y.max()) + 1, len(class_names))
-    arguments = {
-        "in_channels": data.x.shape[1], "hidden_channels": WIDTH_WATCHED, "num_layers": 2, "out_channels": num_classes,
-    }  # fmt: skip
-    given = [data.x.double(), data.edge_index]
     num_relations = len(data.get("relation_names") or ())
-    if num_relations:
-        del arguments["num_layers"]
-        arguments["num_relations"] = num_relations
-        given.append(data.edge_type)
-    elif data.get("edge_weight") is not None:
-        given.append(data.edge_weight.double())
+    x, edges = data.x.double(), data.edge_index
+    weight = None if data.get("edge_weight") is None else data.edge_weight.double()
 
-    def loss_on(net: nn.Module, nodes: IntArray) -> torch.Tensor:
-        return nn.functional.cross_entropy(net(*given)[nodes], y[nodes])
+    def try_one(network: Network) -> Tried:
+        settings: dict[str, Any] = {"in_channels": x.shape[1], "hidden_channels": WIDTH_WATCHED}
+        settings["out_channels"] = num_classes
+        if num_relations:
+            settings["num_relations"] = num_relations
+        else:
+            settings |= network._asdict()
+        given = [x, edges, *([data.edge_type] if num_relations else [weight] if network.weighted else [])]
 
-    def right(net: nn.Module, nodes: IntArray) -> float:
-        with torch.no_grad():
-            return float((net(*given)[nodes].argmax(dim=1) == y[nodes]).double().mean())
+        def loss_on(net: nn.Module, nodes: IntArray) -> torch.Tensor:
+            return nn.functional.cross_entropy(net(*given)[nodes], y[nodes])
 
-    def judged(net: nn.Module) -> float:
-        with torch.no_grad():
-            return -float(loss_on(net, choose))
+        def right(net: nn.Module, nodes: IntArray) -> float:
+            with torch.no_grad():
+                return float((net(*given)[nodes].argmax(dim=1) == y[nodes]).double().mean())
 
-    def build() -> nn.Module:
-        return RelationGNN(**arguments) if num_relations else GCN(**arguments, dropout=0.5)
+        def judged(net: nn.Module) -> float:
+            with torch.no_grad():
+                return -float(loss_on(net, choose))
 
-    model = fit(build, [train], loss_on, judged, NODE_EPOCHS, seed, decay=5e-4)
-    counts = np.bincount(y[train], minlength=num_classes)
-    common = int(counts.argmax())
+        build = (lambda: RelationGNN(**settings)) if num_relations else (lambda: NodeGNN(**settings))
+        model = fit(build, [train], loss_on, judged, NODE_EPOCHS, seed, decay=5e-4)
+        return Tried(network, model, settings, right(model, choose), right(model, judge))
+
+    some = [Network(RGCN, False)] if num_relations else networks_for(data, NODE_NETWORKS)
+    common = int(np.bincount(y[train], minlength=num_classes).argmax())
+    shown = np.full(len(y), -1)
+    told = np.flatnonzero((y.numpy() >= 0) & is_shown(data.node_names)) if clues else train
+    shown[told] = y.numpy()[told]
+    rules = {
+        "the commonest class": np.full(len(judge), common),
+        "the class of most neighbours": _class_of_neighbours(data, shown, judge, common, last=False),
+        "the class of the last neighbour": _class_of_neighbours(data, shown, judge, common, last=True),
+    }
+    scores = {rule: float((y.numpy()[judge] == found).mean()) for rule, found in rules.items()}
+    best, table = _best([try_one(network) for network in some])
     facts = {
         "task": NODES, "clues": clues, "relations": num_relations, "num_trained": len(train), "num_tested": len(judge),
-        "score": right(model, judge),
-        "baseline": float((y[judge] == common).double().mean()), "common": label_class(common, class_names),
+        "score": best.score, "baseline": max(scores.values()), "common": label_class(common, class_names),
+        "network": str(best.network), "networks": table, "rules": scores,
     }  # fmt: skip
-    return Learned(model, arguments, facts, data.n_id.numpy()[train])
+    return Learned(best.model, best.arguments, facts, data.n_id.numpy()[train])
 
 
 def train_linker(data: Data, seed: int = 0) -> Learned:
@@ -114,31 +157,75 @@ def train_linker(data: Data, seed: int = 0) -> Learned:
             f"Expected {5 * LEAST_LABELLED} edges or more in the first window (got {len(keys)}); widen the `window`."
         )
     hidden = np.sort(rng.choice(keys, min(int(HIDDEN_SHARE * len(keys)), MOST_HIDDEN), replace=False))
-    shown = ~np.isin(pair_keys(edges.min(axis=0), edges.max(axis=0)), hidden)
-    graph, x = data.edge_index[:, torch.from_numpy(shown)], data.x.double()
+    shown = torch.from_numpy(~np.isin(pair_keys(edges.min(axis=0), edges.max(axis=0)), hidden))
+    graph, x = data.edge_index[:, shown], data.x.double()
+    weight = None if data.get("edge_weight") is None else data.edge_weight.double()[shown]
     strange = draw_strangers(keys, int(data.num_nodes or 0), len(hidden), rng)
     pairs = np.concatenate([np.stack(split_keys(hidden)), strange], axis=1)
     y = torch.from_numpy(np.repeat([1, 0], [len(hidden), strange.shape[1]]))
     both = torch.from_numpy(np.concatenate([pairs, pairs[::-1]], axis=1))  # either end may be asked for first
     train, choose, judge = _split(np.arange(len(y)), seed)
 
-    def loss_of(net: nn.Module, _: Any) -> torch.Tensor:
-        rows = np.concatenate([train, train + len(y)])
-        return nn.functional.cross_entropy(net(x, graph, both[:, rows]), y[np.concatenate([train, train])])
+    def try_one(network: Network) -> Tried:
+        settings = {"in_channels": x.shape[1], "hidden_channels": WIDTH_WATCHED // 2, **network._asdict()}
 
-    def auc(net: nn.Module, rows: IntArray) -> float:
-        with torch.no_grad():
-            scores = net(x, graph, both[:, rows]).numpy() @ [-1.0, 1.0]
-        return rank_auc(scores, y[rows].numpy())
+        def loss_of(net: nn.Module, _: Any) -> torch.Tensor:
+            rows = np.concatenate([train, train + len(y)])
+            return nn.functional.cross_entropy(net(x, graph, both[:, rows], weight), y[np.concatenate([train, train])])
 
-    arguments = {"in_channels": data.x.shape[1], "hidden_channels": WIDTH_WATCHED // 2}
-    model = fit(lambda: LinkGNN(**arguments), [None], loss_of, lambda net: auc(net, choose), LINK_EPOCHS, seed)
+        def auc(net: nn.Module, rows: IntArray) -> float:
+            with torch.no_grad():
+                scores = net(x, graph, both[:, rows], weight).numpy() @ [-1.0, 1.0]
+            return rank_auc(scores, y[rows].numpy())
+
+        model = fit(lambda: LinkGNN(**settings), [None], loss_of, lambda net: auc(net, choose), LINK_EPOCHS, seed)
+        return Tried(network, model, settings, auc(model, choose), auc(model, judge))
+
+    best, table = _best([try_one(network) for network in networks_for(data, LINK_NETWORKS)])
+    rules = _rules_of_links(data, graph.numpy(), shown.numpy(), pairs[:, judge])
+    scores = {rule: rank_auc(found, y[judge].numpy()) for rule, found in rules.items()}
     facts = {
-        "task": LINKS_TASK, "clues": False, "num_trained": len(train), "num_tested": len(judge),
-        "score": auc(model, judge),
-        "baseline": 0.5, "common": "",
+        "task": LINKS_TASK, "clues": False, "num_trained": len(train), "num_tested": len(judge), "score": best.score,
+        "baseline": max(scores.values()), "common": "",
+        "network": str(best.network), "networks": table, "rules": scores,
     }  # fmt: skip
-    return Learned(model, arguments, facts, np.zeros(0, dtype=np.int64))
+    return Learned(best.model, best.arguments, facts, np.zeros(0, dtype=np.int64))
+
+
+def _best(tried: list[Tried]) -> tuple[Tried, list[list[Any]]]:
+    """The one that is best on what chooses, the first of equals; and a row for each."""
+    best = max(tried, key=lambda one: one.chosen_by)
+    return best, [[str(one.network), one.chosen_by, one.score] for one in tried]
+
+
+def _class_of_neighbours(data: Data, shown: IntArray, nodes: IntArray, common: int, *, last: bool) -> IntArray:
+    """The class that most of the neighbours with a known one have, or the one that was met last; else the commonest."""
+    senders, receivers = data.edge_index.numpy()
+    when = data.get("edge_time")
+    known = np.flatnonzero(shown[senders] >= 0)
+    if last and when is not None:
+        known = known[np.argsort(when.numpy()[known], kind="stable")]
+        found = np.full(len(shown), common)
+        found[receivers[known]] = shown[senders[known]]  # of several the last one stays
+        return np.asarray(found[nodes])
+    count = np.zeros((len(shown), max(int(shown.max()), common) + 1))
+    np.add.at(count, (receivers[known], shown[senders[known]]), 1.0)
+    found = np.where(count.any(axis=1), count.argmax(axis=1), common)
+    return np.asarray(found[nodes])
+
+
+def _rules_of_links(data: Data, graph: IntArray, shown: BoolArray, pairs: IntArray) -> dict[str, FloatArray]:
+    """What naive rules say of pairs: [num_pairs] numbers each."""
+    size = int(data.num_nodes or 0)
+    adjacency = sparse.csr_array((np.ones(graph.shape[1]), graph), shape=(size, size))
+    common = np.asarray(adjacency[pairs[0]].multiply(adjacency[pairs[1]]).sum(axis=1)).ravel()
+    degree = np.bincount(graph[1], minlength=size).astype(np.float64)
+    found = {"common neighbours": common, "both ends are busy": degree[pairs[0]] * degree[pairs[1]]}
+    if data.get("edge_time") is not None:
+        last = np.full(size, -np.inf)
+        np.maximum.at(last, graph[1], data.edge_time.numpy()[shown].astype(np.float64))
+        found["both ends were active lately"] = np.minimum(last[pairs[0]], last[pairs[1]])
+    return found
 
 
 def draw_strangers(keys: IntArray, num_nodes: int, count: int, rng: np.random.Generator) -> IntArray:
@@ -165,33 +252,55 @@ def _split(items: IntArray, seed: int) -> list[IntArray]:
     return np.split(order, [int(share * len(order)) for share in SHARES])
 
 
+def beats_rules(facts: dict[str, Any]) -> bool:
+    """Whether the model is better than the best naive rule; of a model that was given nobody knows."""
+    return "score" not in facts or bool(facts["score"] >= facts["baseline"] + HARDLY)
+
+
+def tell_warning(facts: dict[str, Any]) -> str:
+    """What a page opens with where the model is worth nothing; else nothing."""
+    if beats_rules(facts):
+        return ""
+    rules = facts.get("rules", {"the commonest class": 0.0})
+    best = max(rules, key=lambda rule: rules[rule])
+    return (
+        f"The model does not beat a naive rule ({facts['score']:.1%} against {facts['baseline']:.1%} by {best!r}): "
+        "what it says of nodes or pairs is no fact about them. Give a model of your own (--model), features (--nodes) "
+        "or more labels."
+    )
+
+
+def training_table(facts: dict[str, Any]) -> list[tuple[str, float | None, float]]:
+    """What was tried: a name, what it reached on what chooses (None for a naive rule), and on what judges."""
+    networks = [(str(name), float(chosen), float(score)) for name, chosen, score in facts.get("networks", ())]
+    return [*networks, *((str(rule), None, float(score)) for rule, score in facts.get("rules", {}).items())]
+
+
 def tell_training(facts: dict[str, Any], window: str) -> list[str]:
     """What was trained, how well it does, and what one should not conclude."""
+    told = [tell_warning(facts)] if tell_warning(facts) else []
+    if facts["task"] in (NODES, LINKS_TASK):
+        name = facts.get("network", "RGCN" if facts.get("relations") else "GCN")
+        among = f", the best of {len(facts.get('networks', ()))} small networks," * (len(facts.get("networks", ())) > 1)
     if facts["task"] == NODES:
-        told = [
-            f"A two-layer {'RGCN' if facts.get('relations') else 'GCN'} was trained on {facts['num_trained']:,} "
-            f"labelled nodes of the first window, {window}."
-            + (
-                " Of the other half of the labels each is a feature of its node, which its neighbours see."
-                * facts["clues"]
-            ),
+        told += [
+            f"A two-layer {name}{among} was trained on {facts['num_trained']:,} labelled nodes of the first window, "
+            f"{window}."
+            + " Of the other half of the labels each is a feature of its node, which its neighbours see."
+            * facts["clues"],
             f"It is right for {facts['score']:.1%} of {facts['num_tested']:,} nodes of that window that training never "
-            f"saw; always answering {facts['common']!r} is right for {facts['baseline']:.1%}.",
+            f"saw; the best naive rule is right for {facts['baseline']:.1%}.",
         ]
-        if facts["score"] < facts["baseline"] + HARDLY:
-            told.append(
-                "That is hardly better than guessing: its answers are not facts about the nodes. Give features "
-                "(--nodes), more labels, or a model of your own (--model)."
-            )
     elif facts["task"] == LINKS_TASK:
-        told = [
-            f"A network of two GCN layers was trained to tell {facts['num_trained']:,} pairs of the first window "
+        told += [
+            f"A two-layer {name}{among} was trained to tell {facts['num_trained']:,} pairs of the first window "
             f"({window}) apart: hidden edges, and random pairs without one.",
             f"A pair that is linked stands above one that is not with probability {facts['score']:.1%} (AUC, on "
-            f"{facts['num_tested']:,} pairs that training never saw; guessing gives 50 %).",
+            f"{facts['num_tested']:,} pairs that training never saw; the best naive rule gives "
+            f"{facts['baseline']:.1%}).",
         ]
     else:
-        told = ["The model is the one that was given; it was not trained here."]
+        told.append("The model is the one that was given; it was not trained here.")
     return [
         *told,
         "It was not trained again: what moves is the graph. An explanation says, exactly, what moved this model's "

@@ -10,7 +10,8 @@ folder/report.html   the page that leads to everything
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from ..graphs.sequence import KnownNodes, Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.windows import pair_keys, split_keys
 from ..network.digests import digest_graph
+from ..scan.flips import FLIP_SECONDS, check_flip_seconds
 from ..scan.folder import is_intact
 from ..scan.signals import stoppable
 from .label_features import LabelFeatures
@@ -48,12 +50,15 @@ from .watch_folder import (
     read_progress,
     step_folder,
 )
-from .watch_page import save_page
+from .watch_page import read_important, save_page
 
-LINK_FEATURES = ("degrees", "codes")
+LINK_FEATURES = ("constant", "codes")  # which never change: what moves a prediction is edges
+LINK_ANSWERS = ("not linked", "linked")
+WEIGHTED_GCN = "GCN, weights"  # which divides by roots of sums of weights
+ASKED = ("pairs", "answers")  # of links
 GIVEN = "given"
 MOST_RELATIONS = 10  # kinds of events that are told apart, where nobody says how many
-MOST_LINKS = 500  # that are asked for at a step of links
+NUM_PAIRS = 500  # that are asked for at a step of links, unless it is said otherwise
 
 
 class Pace(NamedTuple):
@@ -63,6 +68,7 @@ class Pace(NamedTuple):
     min_kl: float = 0.01
     top: int = 50  # targets with a page of their own, a step
     workers: int | None = None
+    flip_seconds: float = FLIP_SECONDS
 
 
 def watch_events(
@@ -78,6 +84,10 @@ def watch_events(
     min_kl: float = 0.01,
     top: int = 50,
     workers: int | None = None,
+    flip_seconds: float = FLIP_SECONDS,
+    pairs: int | None = None,
+    answers: Sequence[str] | None = None,
+    important: Any = None,
     progress: Console | None = None,
     **columns: Any,
 ) -> Watch:
@@ -85,13 +95,19 @@ def watch_events(
 
     events and columns (every, window, src, dst, time, weight, relation, most_relations, rule, directed, keep, start,
     until) are those of `snapshots`; labels a table of `id` and `label`, or a dict. Without any, or with task="links",
-    links are predicted. The model is trained on the first snapshot, unless one is given (a module, or what the
-    command line takes for one). features are those of `nodes`; else, of nodes, half of their
-    labels, and of links degrees and codes.
-    At each step, predictions whose KL is at least `min_kl` are explained, and the `top` that moved most have a page.
+    links are predicted. `model` is yours (a module, or what the command line takes for one); without it the best of a
+    few small networks is trained on the first snapshot. features are those of `nodes`; else, of nodes, half of their
+    labels, and of links a constant and codes of the names.
+    At each step, predictions whose KL is at least `min_kl` are explained, and the `top` that moved most have a page. Of
+    each flip, what did it and the least to undo are found, the largest first, in at most `flip_seconds` a step. Of
+    links, `pairs` of those that came or went are asked for, and `answers` are what no and yes are called. `important`
+    are names of nodes (a list, a file with one per line, or a dict of weights) that the page lists first.
     Run again with the same folder and more events, it does the steps that are new or damaged, and no others.
     """
-    folder, pace = Path(out), Pace(budget, min_kl, top, workers)
+    folder, pace = Path(out), Pace(budget, min_kl, top, workers, flip_seconds)
+    check_flip_seconds(flip_seconds)
+    asked = _read_asked(pairs, answers)
+    favoured = read_important(important)
     if columns.get("relation") is not None and columns.get("most_relations") is None:
         columns["most_relations"] = MOST_RELATIONS
     wanted = task or (LINKS_TASK if labels is None and model is None and not _has_labels(nodes) else NODES)
@@ -102,7 +118,7 @@ def watch_events(
             "Expected no `relation` where links are learnt (got one: the network that is trained for them looks at no "
             "types); leave it out, or give labels, or a model of your own."
         )
-    if model is None and (wanted == LINKS_TASK or columns.get("relation") is not None):
+    if model is None and columns.get("relation") is not None:
         _refuse_weights(columns)
     place = ResumableFolder(folder, "watch")
     check_place(place, read_progress(folder))
@@ -117,82 +133,97 @@ def watch_events(
         held = read_progress(folder)
         check_place(place, held)  # again, now that nobody else writes there
         if held is not None:
-            columns = _as_before({**columns, "task": task}, held.settings)
+            columns = _as_before({**columns, "task": task, **asked}, held.settings)
         with console.status("Making snapshots"):
             made = make_sequence(events, nodes=table, features=features, **columns)
         if len(made) < 2:
             raise InputError(
                 f"Expected events for two snapshots or more (got one, {made.names[0]}); give a shorter `window`."
             )
-        if model is None:
-            _refuse_signs(made)
+        if held is not None and (held.steps or _has_model(folder, held)):
+            network = _known_model(folder, held, model)
+        else:  # none yet, or stopped before it had one
+            held, network = _begin(folder, made, wanted, model, clues, asked, console)
+        made = _as_read(made, held)
         digests = tuple(digest_graph(read_snapshot(data, "snapshot")) for data in made)
-        if held is None or not (held.steps or _has_model(folder, held)):  # stopped before it had one
-            held, network = _begin(folder, made, wanted, model, digests, clues, console)
-        else:
-            network = _go_on(folder, held, model, digests)
+        _check_same(folder, held, digests)
         save_snapshots(made, folder / SNAPSHOT_FOLDER, kept=_num_there(folder, held))
         held = WatchProgress(held.settings, held.facts, held.seen, digests, held.steps)
         held.save(folder)
-        links_of = _changed_pairs if held.settings["task"] == LINKS_TASK else None
+        some = partial(_changed_pairs, held.settings.get("pairs", NUM_PAIRS))
+        links_of = some if held.settings["task"] == LINKS_TASK else None
+        fresh = []
         for step in steps(network, made, names=made.names, only=_missing_steps(folder, held), links_of=links_of):
             told = f"Step {step.number} of {len(made) - 1}: {step.before} → {step.after}"
             console.print(told, highlight=False)
             found = _do_step(folder, step, made, held, pace)
+            fresh.append(step.number)
             if step.number > len(held.steps):
                 held = held.with_step(found)
                 held.save(folder)
-        done = Watch(folder, held)
-        save_page(done)
+        done = Watch(folder, held, tuple(fresh))
+        save_page(done, favoured)
     return done
 
 
 def _begin(
-    folder: Path, made: Snapshots, task: str, model: Any, digests: tuple[str, ...], clues: bool, console: Console
+    folder: Path, made: Snapshots, task: str, model: Any, clues: bool, asked: dict[str, Any], console: Console
 ) -> tuple[WatchProgress, nn.Module]:
     """Train, or take the model that is given; and write down with what."""
     step = made.bounds[1][0] - made.bounds[0][0] or made.bounds[1][1] - made.bounds[0][1]
     start, end = made.bounds[0]
     length = None if made.bounds[1][0] == start else end - start
-    shown = {
+    settings: dict[str, Any] = {
         "every": show_period(step, made.dated), "window": "all" if length is None else show_period(length, made.dated),
-        "start": show_time(start, made.dated),
+        "start": show_time(start, made.dated), "first": f"{show_time(start, made.dated)} to {made.names[0]}",
+        "rule": made.rule, "task": task,
     }  # fmt: skip
-    settings = {**shown, "first": f"{show_time(start, made.dated)} to {made.names[0]}", "rule": made.rule, "task": task}
+    if task == LINKS_TASK:
+        given = {key: value for key, value in asked.items() if value is not None}
+        settings |= {"answers": list(LINK_ANSWERS), "pairs": NUM_PAIRS, **given}
     if model is not None:
         network = model if isinstance(model, nn.Module) else read_model(str(model))
-        diary = WatchProgress({**settings, "model": GIVEN}, {"task": GIVEN}, (), digests[:1])
+        diary = WatchProgress({**settings, "model": GIVEN}, {"task": GIVEN}, (), ())
         diary.save(folder)
         return diary, network
-    with console.status("Training"):
+    with console.status("Training a few small networks"):
         found = (
             train_linker(made[0]) if task == LINKS_TASK else train_classifier(made[0], made.class_names, clues=clues)
         )
-    diary = WatchProgress(settings, found.facts, tuple(found.seen.tolist()), digests[:1])
+    diary = WatchProgress(settings, found.facts, tuple(found.seen.tolist()), ())
     diary.save(folder)  # first: from now on the folder is a watch's, whatever happens
     save_model(found.model, folder / MODEL_FOLDER, found.arguments)
     return diary, found.model
 
 
+def _as_read(made: Snapshots, held: WatchProgress) -> Snapshots:
+    """The graphs as the model reads them: with the names of the answers, and weights only where it looks at them."""
+    names = held.settings.get("answers")
+    network = held.facts.get("network")
+    for name, data in zip(made.names, made, strict=True):
+        if names:
+            data.class_names = list(names)
+        if network is None or data.get("edge_weight") is None:
+            continue
+        if not network.endswith("weights"):
+            del data.edge_weight
+        elif network == WEIGHTED_GCN and float(data.edge_weight.min()) < 0:
+            raise InputError(
+                f"Expected weights of 0 or more, as in the first window, where a GCN was trained (got "
+                f"{float(data.edge_weight.min()):g} in the snapshot {name}); choose another folder, or set `rule` to "
+                "count."
+            )
+    return made
+
+
 def _refuse_weights(columns: dict[str, Any]) -> None:
-    """The networks that are trained for links, and for edges with relations, look at no weights."""
+    """The network that is trained for edges with relations looks at no weights."""
     rule = columns.get("rule")
     for name, given in (("weight", columns.get("weight")), ("rule", None if rule == "once" else rule)):
         if given is not None:
             raise InputError(
-                f"Expected no `{name}` where links or relations are learnt (got {given!r}: the network that is trained "
-                "for them looks at no weights); leave it out, or give a `model` of your own that takes them."
-            )
-
-
-def _refuse_signs(made: Snapshots) -> None:
-    """A GCN divides by the square root of sums of weights, which may not be negative."""
-    for name, data in zip(made.names, made, strict=True):
-        least = 0.0 if data.get("edge_weight") is None else float(data.edge_weight.numpy().min(initial=0))
-        if least < 0:
-            raise InputError(
-                f"Expected weights of 0 or more where a GCN is trained (got {least:g} in the snapshot {name}); leave "
-                "`weight` out, set `rule` to count, or give a `model` of your own that takes weights below 0."
+                f"Expected no `{name}` where relations are learnt (got {given!r}: the network that is trained for them "
+                "looks at no weights); leave it out, or give a `model` of your own that takes them."
             )
 
 
@@ -200,8 +231,17 @@ def _has_model(folder: Path, held: WatchProgress) -> bool:
     return held.settings.get("model") == GIVEN or (folder / MODEL_FOLDER / "model.json").is_file()
 
 
-def _go_on(folder: Path, held: WatchProgress, model: Any, digests: tuple[str, ...]) -> nn.Module:
-    """The model of the steps that are done; refused where the graphs of these are others now."""
+def _known_model(folder: Path, held: WatchProgress, model: Any) -> nn.Module:
+    """The model of the steps that are done."""
+    if (model is not None) != (held.settings.get("model") == GIVEN):
+        raise InputError(f"Expected the model of the steps that are done in {folder}; leave it out, or give it again.")
+    if model is None:
+        return load_model(folder / MODEL_FOLDER)
+    return model if isinstance(model, nn.Module) else read_model(str(model))
+
+
+def _check_same(folder: Path, held: WatchProgress, digests: tuple[str, ...]) -> None:
+    """Refuse events by which the graphs of the steps that are done are others now."""
     for place, (old, new) in enumerate(zip(held.digests, digests, strict=False)):
         if old != new:
             raise InputError(
@@ -211,11 +251,6 @@ def _go_on(folder: Path, held: WatchProgress, model: Any, digests: tuple[str, ..
             )
     if len(digests) < len(held.digests):
         raise InputError(f"Expected as many snapshots as before, {len(held.digests)}, or more (got {len(digests)}).")
-    if (model is not None) != (held.settings.get("model") == GIVEN):
-        raise InputError(f"Expected the model of the steps that are done in {folder}; leave it out, or give it again.")
-    if model is None:
-        return load_model(folder / MODEL_FOLDER)
-    return model if isinstance(model, nn.Module) else read_model(str(model))
 
 
 def _missing_steps(folder: Path, held: WatchProgress) -> list[int]:
@@ -228,23 +263,26 @@ def _do_step(folder: Path, step: Step, made: Snapshots, held: WatchProgress, pac
     """Scan one step, and write its page."""
     explainer, after = step.explainer, made[step.number]
     scan = explainer.scan(
-        step_folder(folder, step.number), pace.budget, min_kl=pace.min_kl, workers=pace.workers, progress=False
-    )
+        step_folder(folder, step.number), pace.budget, min_kl=pace.min_kl, workers=pace.workers, progress=False,
+        flip_seconds=pace.flip_seconds,
+    )  # fmt: skip
     title = f"What moved: {step.before} → {step.after}"
     scan.report(scan.folder.with_suffix(".html"), title=title, num_pages=pace.top)
     counts, score = made[step.number - 1 : step.number + 1].to_frame().iloc[1], None
     if held.facts["task"] == NODES and after.get("y") is not None:
         logits = explainer.change.logits_after[find_numbers(explainer.change.after.node_ids, after.n_id.numpy())[0]]
         score = right_share(after, logits, np.array(held.seen, dtype=np.int64), clues=held.facts["clues"])
-    numbers = scan.manifest
+    numbers, found = scan.manifest, scan.flips()
+    first = None if found is None else next(iter(found.flips + found.others), None)
     return WatchedStep(
         step.before, step.after, int(counts.edges_added), int(counts.edges_removed), explainer.num_shared,
         int(numbers["num_moved"]), int(numbers["num_flipped"]), int(numbers["num_explained"]), score,
-        int(counts.edges_expired),
+        int(counts.edges_expired), 0 if found is None else found.num_reached,
+        0.0 if found is None else found.share_by_time, "" if first is None else first.summary(),
     )  # fmt: skip
 
 
-def _changed_pairs(step: int, before: Data, after: Data) -> Any:
+def _changed_pairs(most: int, step: int, before: Data, after: Data) -> Any:
     """Pairs that are linked in only one of two snapshots and have both ends in both; of many, a random few."""
     known = np.intersect1d(before.n_id.numpy(), after.n_id.numpy())
     keys = []
@@ -254,8 +292,8 @@ def _changed_pairs(step: int, before: Data, after: Data) -> Any:
     changed = np.setxor1d(keys[0], keys[1])
     if not len(changed):
         changed = keys[0]
-    if len(changed) > MOST_LINKS:
-        changed = np.sort(np.random.default_rng(step).choice(changed, MOST_LINKS, replace=False))
+    if len(changed) > most:
+        changed = np.sort(np.random.default_rng(step).choice(changed, most, replace=False))
     return np.stack(split_keys(changed), axis=1)
 
 
@@ -263,13 +301,24 @@ def _as_before(columns: dict[str, Any], settings: dict[str, Any]) -> dict[str, A
     """The periods of the steps that are done, where none is given; others, and another task, are refused."""
     same: dict[str, Callable[[Any, Any], bool]] = {
         "every": is_same_period, "window": is_same_period, "start": is_same_moment, "task": eq,
+        "pairs": eq, "answers": eq,
     }  # fmt: skip
     for key, is_same in same.items():
-        given, old = columns.get(key), settings[key]
+        given, old = columns.get(key), settings.get(key)
         if given is not None and not is_same(given, old):
             raise InputError(f"Expected `{key}` as before, {old} (got {given}); choose another folder to change it.")
     kept = {key: settings[key] for key in ("every", "window", "start")}
-    return {key: value for key, value in columns.items() if key != "task"} | kept
+    return {key: value for key, value in columns.items() if key not in ("task", *ASKED)} | kept
+
+
+def _read_asked(pairs: int | None, answers: Sequence[str] | None) -> dict[str, Any]:
+    """What is asked of links: how many pairs, and what no and yes are called; None where nothing is said."""
+    if pairs is not None and (isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1):
+        raise InputError(f"Expected `pairs` to be a whole number of 1 or more (got {pairs!r}).")
+    words = None if answers is None else [str(answer).strip() for answer in answers]
+    if words is not None and (isinstance(answers, str) or len(words) != 2 or not all(words)):
+        raise InputError(f"Expected two words as `answers`, for no and for yes (got {answers!r}).")
+    return dict(zip(ASKED, (pairs, words), strict=True))
 
 
 def _num_there(folder: Path, held: WatchProgress) -> int:

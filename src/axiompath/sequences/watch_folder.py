@@ -24,7 +24,7 @@ from ..scan.scan import Scan, read_scan
 from ..storage.codec import FileForm, Mismatch, Text, decode, is_text, require
 from ..storage.safe import read_json
 from ..storage.writing import write_text
-from .training import LINKS_TASK, NODES, tell_training
+from .training import LINKS_TASK, NODES, tell_training, tell_warning
 
 WATCH, WATCH_FORM = "watch.json", FileForm("watch", 1, remedy="choose another folder")
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
@@ -32,6 +32,7 @@ SETTINGS = ("every", "window", "start", "first", "rule", "task")  # text that ev
 SHOWN_STEPS = 12
 MADE_BY = b'<meta name="generator" content="AxiomPath">'
 FIRST_BYTES = 2000  # of a page, in which it says who made it
+Share: TypeAlias = Annotated[float, Meta(ge=-1000, le=1000)]  # parts of one whole may cancel
 Counted: TypeAlias = Annotated[int, Meta(ge=0, lt=2**40)]
 
 
@@ -52,6 +53,9 @@ class WatchedStep:
     # Share of the labelled nodes of `after` that training never saw for which it is right.
     score: Annotated[float, Meta(ge=0, le=1)] | None
     edges_expired: Counted = 0  # their last event is older than the window
+    num_reached: Counted = 0  # flips of which what did it is known
+    by_time: Share = 0.0  # of what these moved by: the part that time alone did
+    answer: Text = ""  # of the largest flip: what happened, what did it, what would undo it
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ class Watch:
 
     folder: Path
     progress: WatchProgress
+    fresh: tuple[int, ...] = ()  # steps that were done just now
 
     def __len__(self) -> int:
         """Number of steps."""
@@ -138,27 +143,56 @@ class Watch:
 
     @property
     def sentences(self) -> list[str]:
-        """What was trained, how well it does, what not to conclude; and what the steps found."""
-        return [*tell_training(dict(self.facts), str(self.progress.settings["first"])), *self.findings]
+        """What the steps found; what was trained, how well it does, what not to conclude."""
+        warning, *told = tell_training(dict(self.facts), str(self.progress.settings["first"]))
+        if tell_warning(dict(self.facts)):
+            return [warning, *self.findings, *told]
+        return [*self.findings, warning, *told]
+
+    @property
+    def largest(self) -> int:
+        """The step at which the largest share of the predictions flipped, from 1; of several the first."""
+        steps = self.progress.steps
+        return 1 + max(range(len(steps)), key=lambda i: steps[i].num_flipped / max(steps[i].num_predicted, 1))
 
     @property
     def findings(self) -> list[str]:
-        """What the steps found, and whether more moved at one of them than usual."""
+        """The largest step and its largest flip; then all steps, and whether that one is unusual."""
         frame, unit = self.to_frame(), "node" if self.facts["task"] == NODES else "prediction"
-        answer = self.answer
+        answer, settings = self.answer, self.progress.settings
         if frame.empty:
             return ["There is no step yet: one snapshot alone."]
+        step = self.progress.steps[self.largest - 1]
+        predicted = f"{step.num_predicted:,} {unit}s{' that were asked for' * (settings['task'] == LINKS_TASK)}"
         told = [
-            f"Over {len(frame)} steps, {frame.num_moved.sum():,} predictions moved and {frame.num_flipped.sum():,} "
-            f"went to another {answer}; {frame.num_explained.sum():,} are explained."
+            f"Largest step, {step.before} to {step.after}: {step.num_flipped:,} of {predicted} went to another "
+            f"{answer}; {step.edges_added:,} edges were added, {step.edges_expired:,} expired and "
+            f"{step.edges_removed:,} were removed."
         ]
+        if step.num_flipped and step.by_time > 0.5:
+            told.append(tell_time(step.by_time, str(settings["window"])))
+        if step.answer:
+            told.append(f"Its largest flip: {step.answer}" if step.num_flipped else step.answer)
+        told.append(
+            f"Over {len(frame)} step{'s' * (len(frame) > 1)}, {frame.num_moved.sum():,} predictions moved and "
+            f"{frame.num_flipped.sum():,} went to another {answer}; {frame.num_explained.sum():,} are explained."
+        )
+        missed = int((frame.num_flipped - frame.num_reached).clip(lower=0).sum())
+        if missed:
+            told.append(
+                f"Of {missed:,} flips nobody looked for what did it, for want of time; `flip_seconds` gives them more."
+            )
         share = frame.num_flipped / frame.num_predicted.clip(lower=1)
         worst, usual = int(share.to_numpy().argmax()), float(share.median())
         if len(frame) > 2 and share.iloc[worst] > 2 * usual and frame.num_flipped.iloc[worst] >= 10:
-            step = frame.iloc[worst]
             told.append(
-                f"More than usual from {step.before} to {step.after}: {share.iloc[worst]:.1%} of the {unit}s went to "
-                f"another {answer} (a step's median is {usual:.1%})."
+                f"That is more than usual: {share.iloc[worst]:.1%} of the {unit}s, and {usual:.1%} at the median step."
+            )
+        most = settings.get("pairs")
+        if most is not None and (frame.num_predicted >= most).any():
+            told.append(
+                f"At a step {most:,} pairs are asked for at most, drawn from those that came or went; `pairs` sets how "
+                "many."
             )
         known = frame.score.dropna()
         if len(known) > 1:
@@ -171,6 +205,7 @@ class Watch:
     def __str__(self) -> str:
         """Everything in words, and the steps as a table."""
         frame = self.to_frame()
+        frame = frame.drop(columns="answer", errors="ignore")
         if "score" in frame and frame.score.isna().all():
             frame = frame.drop(columns="score")
         table = "" if frame.empty else "\n" + frame.round(3).to_string(index=False, max_rows=SHOWN_STEPS)
@@ -182,6 +217,14 @@ class Watch:
         """The same in a notebook."""
         words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
         return words + self.to_frame().round(3).to_html(index=False, max_rows=SHOWN_STEPS)
+
+
+def tell_time(share: float, window: str) -> str:
+    """That time, and no event, did most of it; and what to do about that."""
+    told = f"{min(share, 1.0):.0%} of what its flips moved by is the work of time: edges older than {window} expired."
+    if window == "all":
+        return told
+    return f"{told} `window=all` keeps every edge; `rule=count` lets one weaken event by event."
 
 
 def read_watch(folder: str | Path) -> Watch:

@@ -1,67 +1,206 @@
-"""Watch -> the page that leads to everything: what moved, what the model is worth, a row a step."""
+"""Watch -> the page that leads to everything: what happened, what did it, what would undo it; then step by step.
+
+What is worth a look at a step: flips first, those of important nodes before others, then by how much they moved.
+"""
 
 from __future__ import annotations
 
-import html
-from importlib.resources import files
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from string import Template
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..blame.brief import Brief
+from ..errors import InputError
+from ..outputs import show_apart
+from ..scan.flips import WORTH_A_LOOK
+from ..storage.safe import read_lines
 from ..storage.writing import write_text
-from .training import tell_training
+from .training import tell_training, tell_warning, training_table
 from .watch_folder import STEP_FOLDER, Watch, WatchedStep
 
-WIDEST_BAR = 6.0  # rem, of the step at which most went to another class
+if TYPE_CHECKING:
+    from ..report.document import Block, Row
+
+MOST_LISTED = 1000  # flips in the table that is searched
+MOST_MOVERS = 20
 
 
-def build_page(found: Watch) -> str:
-    """HTML text; it loads nothing from elsewhere."""
-    steps, settings = found.progress.steps, found.progress.settings
-    most = max((_share(step) for step in steps), default=0.0) or 1.0
-    title = f"What moved: {steps[0].before} to {steps[-1].after}" if steps else "What moved"
-    judged = any(step.score is not None for step in steps)
-    template = Template((files(__package__) / "watch.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        title=html.escape(title),
-        findings=_paragraphs(found.findings),
-        training=_paragraphs(tell_training(dict(found.facts), str(settings["first"]))),
-        rows="\n".join(_row(place, step, most, judged) for place, step in enumerate(steps, 1)),
-        answer=found.answer,
-        right='<th scope="col">right</th>' * judged,
-        columns=html.escape(_columns(found.answer, judged)),
-        folder=html.escape(str(found.folder)),
-        rule=html.escape(str(settings["rule"])),
-    )
+class Seen(NamedTuple):
+    """A prediction with its brief, and where it was seen."""
+
+    step: int  # from 1
+    brief: Brief
+    weight: float  # of the important nodes among its ends; 1 for others
 
 
-def save_page(found: Watch) -> Path:
+def read_important(given: Any) -> dict[str, float]:
+    """Names of nodes and how much each counts: a list, a dict, or a file of lines `name` or `name,weight`."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        lines = read_lines(Path(given)) if isinstance(given, (str, os.PathLike)) else [str(name) for name in given]
+        cut = [line.rpartition(",") for line in lines if line.strip()]
+        pairs = [(name.strip(), weight) if comma else (weight.strip(), 2.0) for name, comma, weight in cut]
+    found = {}
+    for name, weight in pairs:
+        try:
+            found[str(name)] = float(weight)
+        except ValueError as error:
+            raise InputError(f"Expected a number as the weight of {name!r} in `important` (got {weight!r}).") from error
+    return found
+
+
+def save_page(found: Watch, important: Mapping[str, float]) -> Path:
     """Write it; a page that is there is replaced only once the new one is whole."""
-    return write_text(found.report, build_page(found))
+    return write_text(found.report, build_page(found, important))
 
 
-def _paragraphs(sentences: list[str]) -> str:
-    return "\n".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
+def build_page(found: Watch, important: Mapping[str, float]) -> str:
+    """HTML text; it loads nothing from elsewhere."""
+    from ..report.document import Details, Prose, render_document
+
+    steps = found.progress.steps
+    title = f"What moved: {steps[0].before} to {steps[-1].after}" if steps else "What moved"
+    facts, first = dict(found.facts), str(found.progress.settings["first"])
+    warning = tell_warning(facts)
+    seen = [one for number in range(1, len(steps) + 1) for one in _see(found, number, important)]
+    told = [sentence for sentence in tell_training(facts, first) if sentence != warning]
+    blocks: list[Block] = [Prose([*([warning] if warning else []), *found.findings], lead=True)]
+    if steps:
+        blocks += [_strips(steps), *_answers(found, seen), _movers(seen), _flips(found, seen), _steps(found)]
+    model: list[Block] = [Prose([*told, f"The graphs: {found.progress.settings['rule']}."])]
+    if training_table(facts):
+        model.append(_networks(facts))
+    files = (
+        f'The scan of step 1 is axiompath.read_watch("{found.folder}").scan(1); its folder holds summary.json and '
+        f"flips.parquet for other programs. axiompath serve {found.folder} shows a page for every explanation."
+    )
+    return render_document(title, [*blocks, Details("The model, and what not to conclude", model), Prose([files])])
 
 
-def _columns(answer: str, judged: bool) -> str:
-    """What the columns of the table mean."""
-    told = f"Moved: predictions that a change reached; of these, to another {answer}: a share of all predictions."
-    if judged:
-        told += " Right: of the labelled nodes that training never saw, after the step."
-    return told
+def _see(found: Watch, number: int, important: Mapping[str, float]) -> Iterator[Seen]:
+    """The predictions of a step that have a brief, those most worth a look first."""
+    summary = found.scan(number).flips()
+    if summary is None:
+        return
+    for flips in (summary.flips, summary.others):
+        some = [Seen(number, brief, _weight(brief, important)) for brief in flips]
+        yield from sorted(some, key=lambda one: (-one.weight, -one.weight * abs(one.brief.moved)))
 
 
-def _share(step: WatchedStep) -> float:
-    return step.num_flipped / max(step.num_predicted, 1)
+def _weight(brief: Brief, important: Mapping[str, float]) -> float:
+    return max([1.0, *(important[name] for name in (brief.name, *brief.name.split(" – ")) if name in important)])
 
 
-def _row(place: int, step: WatchedStep, most: float, judged: bool) -> str:
-    share = _share(step)
-    counts = (step.edges_added, step.edges_removed, step.num_moved, step.num_flipped)
-    cells = "".join(f"<td>{count:,}</td>" for count in counts)
-    width = WIDEST_BAR * share / most
-    bar = f'<td class="gauge"><span class="bar" style="width:{width:.2f}rem"></span> {share:.1%}</td>'
-    right = f"<td>{'–' if step.score is None else f'{step.score:.1%}'}</td>" * judged
-    name = html.escape(f"{step.before} → {step.after}")
-    link = f'<a href="{STEP_FOLDER}/{place:04d}.html">{name}</a>'
-    return f"<tr><td>{link}</td>{cells}{bar}<td>{step.num_explained:,}</td>{right}</tr>"
+def _page_of(step: int, brief: Brief | None = None) -> str:
+    """The address of a step's page, or of a prediction on it."""
+    if brief is None:
+        return f"{STEP_FOLDER}/{step:04d}.html"
+    ends = brief.target if isinstance(brief.target, tuple) else (brief.target,)
+    return f"{STEP_FOLDER}/{step:04d}.html#node={'-'.join(map(str, ends))}"
+
+
+def _strips(steps: tuple[WatchedStep, ...]) -> Block:
+    from ..report.document import Strip, Strips
+
+    rows = [
+        Strip("flips", [step.num_flipped for step in steps]),
+        Strip("moved", [step.num_moved for step in steps], "soft"),
+        Strip("edges added", [step.edges_added for step in steps], "gained"),
+        Strip("edges removed", [step.edges_removed for step in steps], "lost"),
+        Strip("edges expired", [step.edges_expired for step in steps], "lost"),
+    ]
+    return Strips("Over time", [step.after for step in steps], rows)
+
+
+def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
+    """Of each step the five predictions most worth a look."""
+    from ..report.document import Answer, Answers
+
+    for number, step in enumerate(found.progress.steps, 1):
+        some = [one for one in seen if one.step == number][:WORTH_A_LOOK]
+        told = [
+            Answer(one.brief.headline, [one.brief.cause, *([one.brief.remedy] if one.brief.remedy else [])],
+                   _page_of(number, one.brief))
+            for one in some
+        ]  # fmt: skip
+        by_time = f" Time did {min(step.by_time, 1.0):.0%} of it." * (step.num_flipped > 0 and step.by_time > 0)
+        missed = f" {step.num_flipped - step.num_reached:,} were not reached." * (step.num_flipped > step.num_reached)
+        note = f"{step.num_flipped:,} of {step.num_predicted:,} went to another {found.answer}.{by_time}{missed}"
+        yield Answers(f"{step.before} → {step.after}", told, note, _page_of(number))
+
+
+def _movers(seen: list[Seen]) -> Block:
+    """The nodes whose changes moved the most predictions of others."""
+    from ..report.document import Column, Table
+
+    moved: dict[str, float] = defaultdict(float)
+    flips: dict[str, int] = defaultdict(int)
+    for one in seen:
+        own = one.brief.target if isinstance(one.brief.target, tuple) else (one.brief.target,)
+        for cause in one.brief.causes:
+            if cause.node >= 0 and cause.node not in own:
+                moved[cause.node_name] += abs(cause.share)
+                flips[cause.node_name] += 1
+    order = sorted(moved, key=lambda name: -moved[name])[:MOST_MOVERS]
+    rows: list[Row] = [[name, float(flips[name]), moved[name]] for name in order]
+    columns = [Column("Node"), Column("Predictions", number=True), Column("Probability moved", number=True)]
+    note = "Changes at these nodes are among the causes of so many predictions of others, over all steps."
+    return Table("Nodes that moved the most others", columns, rows, note)
+
+
+def _flips(found: Watch, seen: list[Seen]) -> Block:
+    """All flips by name, the largest first."""
+    from ..report.document import Cell, Column, Table
+
+    flipped = sorted((one for one in seen if one.brief.undo is not None), key=lambda one: -abs(one.brief.moved))
+    rows: list[Row] = []
+    for one in flipped[:MOST_LISTED]:
+        brief = one.brief
+        before, after = show_apart([brief.before, brief.after], 2, "f")
+        rows.append([
+            Cell(brief.name, _page_of(one.step, brief)), found.progress.steps[one.step - 1].after,
+            f"{brief.class_name(brief.class_before)} → {brief.class_name(brief.class_after)}",
+            Cell(f"{before} → {after}", value=abs(brief.moved)), brief.causes[0].words if brief.causes else "",
+        ])  # fmt: skip
+    columns = [Column("Name"), Column("Step to"), Column("Went"), Column("Probability", number=True), Column("Cause")]
+    note = f"The {MOST_LISTED:,} largest of {len(flipped):,}." if len(flipped) > MOST_LISTED else ""
+    return Table("Flips of all steps", columns, rows, note)
+
+
+def _steps(found: Watch) -> Block:
+    from ..report.document import Cell, Column, Table
+
+    steps = found.progress.steps
+    judged = any(step.score is not None for step in steps)
+    heads = ("Edges added", "Removed", "Expired", "Moved", f"To another {found.answer}", "Explained")
+    columns = [Column("Step"), *(Column(head, number=True) for head in heads), *[Column("Right", number=True)] * judged]
+    most = max((step.num_flipped / max(step.num_predicted, 1) for step in steps), default=0.0) or 1.0
+    rows: list[Row] = []
+    for number, step in enumerate(steps, 1):
+        share = step.num_flipped / max(step.num_predicted, 1)
+        flipped = Cell(f"{step.num_flipped:,} ({share:.1%})", bar=share / most, value=share)
+        row: list[Cell | str | float | None] = [
+            Cell(f"{step.before} → {step.after}", _page_of(number)), float(step.edges_added),
+            float(step.edges_removed), float(step.edges_expired), float(step.num_moved), flipped,
+            float(step.num_explained),
+        ]  # fmt: skip
+        rows.append([*row, *([None if step.score is None else Cell(f"{step.score:.1%}", value=step.score)] * judged)])
+    note = "Right: of the labelled nodes that training never saw, after the step." * judged
+    return Table("Step by step", columns, rows, note)
+
+
+def _networks(facts: dict[str, Any]) -> Block:
+    from ..report.document import Cell, Column, Table
+
+    rows: list[Row] = [
+        [Cell(name, strong=name == facts.get("network")), None if chosen is None else Cell(f"{chosen:.1%}"),
+         Cell(f"{score:.1%}", value=score)]
+        for name, chosen, score in training_table(facts)
+    ]  # fmt: skip
+    columns = [Column("Network or rule"), Column("Chosen by", number=True), Column("Judged by", number=True)]
+    return Table("What was tried on the first window", columns, rows, "The network that was chosen is in bold.")
