@@ -37,7 +37,7 @@ def test_every_flip_has_its_brief(explainer, tmp_path):
     assert table.headline.tolist() == [brief.headline for brief in found.flips]
     held = json.loads((scan.folder / "summary.json").read_text())
     assert held["flips"][0]["sentences"][0] == found.flips[0].headline
-    assert found.figures()["flips"] == len(flipped)
+    assert scan.figures()["flips"] == len(flipped)
 
 
 def test_the_same_scan_writes_the_same_flips(explainer, tmp_path):
