@@ -1,7 +1,6 @@
 """What is published works by itself: a wheel, in an environment that has nothing else, without extras."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -10,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from support.repository import BLOCK, ROOT
+
 pytestmark = pytest.mark.system
 
-ROOT = Path(__file__).parent.parent
 SOURCES = ("src", "research", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
-def run(*command, **options):
+def run(*command, more=None, **options):
     # Nothing of this environment or of this clone may help.
     surroundings = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    surroundings |= more or {}
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=surroundings, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -54,7 +55,8 @@ def test_the_wheel_holds_every_file_of_the_package(wheel):
 
 
 @pytest.mark.slow
-def test_the_wheel_runs_the_readme_and_the_demo_in_an_empty_environment(wheel, tmp_path):
+def test_the_wheel_runs_the_readme_the_tutorial_and_the_demo_twice_in_an_empty_environment(wheel, tmp_path):
+    """The second time with what the first has left in caches."""
     run(sys.executable, "-m", "venv", tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel)
@@ -67,11 +69,13 @@ def test_the_wheel_runs_the_readme_and_the_demo_in_an_empty_environment(wheel, t
     assert Path(where).is_relative_to(tmp_path / "env")
     assert "ray" not in extras
     assert "pytest" not in extras
-    lines = re.search(r"## Ten lines\n```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    (tmp_path / "ten_lines.py").write_text(lines[1], encoding="utf-8")
-    told = run(python, "ten_lines.py", cwd=tmp_path)
-    assert "altered paths explain" in told or "stayed in class" in told or "went from class" in told
+    home = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    for page, words in 2 * [("README.md", "altered paths explain"), ("docs/tutorial.md", "Nothing smaller does")]:
+        blocks = BLOCK.finditer((ROOT / page).read_text(encoding="utf-8"))
+        (tmp_path / "page.py").write_text("\n".join(one[2] for one in blocks if not one[1]), encoding="utf-8")
+        assert words in run(python, "page.py", cwd=tmp_path, more=home)
     assert (tmp_path / "report.html").stat().st_size > 10_000
-    run(tmp_path / "env" / "bin" / "axiompath", "demo", "--out", "demo", cwd=tmp_path)
+    for _ in range(2):
+        run(tmp_path / "env" / "bin" / "axiompath", "demo", "--out", "demo", cwd=tmp_path, more=home)
     assert (tmp_path / "demo" / "model").is_dir()
     assert list((tmp_path / "demo").glob("*.html"))
