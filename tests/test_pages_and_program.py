@@ -28,7 +28,7 @@ NUMBERS = [
     ("docs/how-to-events.md", f"At most {windows.MAX_SNAPSHOTS:,} snapshots are made, and at most "
      f"{windows.FEW_SNAPSHOTS:,} or one per event, whichever is more"),
     ("docs/how-to-events.md", f"with at most {training.MOST_LEARNT:,} different labels"),
-    ("docs/how-to-events.md", f"the pairs that came or went, at most {watch.MOST_LINKS} per step"),
+    ("docs/how-to-events.md", f"the pairs that came or went, at most {watch.NUM_PAIRS} per step"),
     ("docs/how-to-events.md", f"the model separates the {({10: 'ten'})[watch.MOST_RELATIONS]} most frequent kinds and *other*"),
     ("docs/how-to-events.md", f"explain predictions whose KL is at least {watch.Pace().min_kl}"),
     ("docs/how-to-scan.md", f"at least `min_kl` nats ({plan.Thresholds().min_kl} if you do not say; 0 for all)"),

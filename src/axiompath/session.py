@@ -32,7 +32,7 @@ from .graphs.data_fields import Fields
 from .graphs.labels import label_targets, target_column
 from .graphs.names import NameIndex, Names, index_names, read_class_names, read_names
 from .graphs.pair import Pair
-from .graphs.places import Target
+from .graphs.places import LINKS, UNIT_OF, Target
 from .graphs.snapshot import find_numbers
 from .network.digests import digest_network
 from .outputs import BINARY, LINKED, Output
@@ -228,6 +228,8 @@ def open_session(
         classes = read_class_names(class_names)
         if class_names is None and len(offered) == answers.ends[-1][1].shape[1]:
             classes = offered
+        if not classes and answers.unit == UNIT_OF[LINKS] and answers.output.kind == BINARY:
+            classes = LINKED
         return Session(models, classes, None, answers)
     ready = prepare_types(model, (before, after), usage, node_names)
     before, after = ready.graphs

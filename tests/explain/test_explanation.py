@@ -246,7 +246,8 @@ def test_the_default_is_exact_everywhere(explainer, tmp_path):
     asked = [
         explainer.explain, explainer.explain_many, explainer.frontier, explainer.scan, axiompath.select,
         selection.select_budgets, selection.select_many, axiompath.tell_stories, axiompath.pyg.PyGAlgorithm,
-        report.build_report, cli.explain, cli.story, cli.report, cli.scan, axiompath.explain.question.Question,
+        report.build_explainer_report,
+        cli.explain, cli.story, cli.report, cli.scan, axiompath.explain.question.Question,
     ]  # fmt: skip
     assert {inspect.signature(function).parameters["method"].default for function in asked} == {"exact"}
     assert explainer.explain(target_of(explainer)).method == "exact"

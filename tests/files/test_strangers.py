@@ -509,9 +509,9 @@ def test_blame_with_a_row_that_lacks_something_is_refused(case, kind):
 
 
 RECORDS = {
-    "explanation": (Explanation, r"plot\(\)\.savefig\(path\) or save_html\(path\) draws it"),
-    "blame": (axiompath.Blame, r"plot\(\)\.savefig\(path\) draws it"),
-    "undo": (axiompath.Undo, r"save writes JSON\."),
+    "explanation": (Explanation, r"plot\(\)\.figure\.savefig\(path\) or save_html\(path\) draws it"),
+    "blame": (axiompath.Blame, r"plot\(\)\.figure\.savefig\(path\) draws it"),
+    "undo": (axiompath.Undo, r"plot\(\)\.figure\.savefig\(path\) draws it"),
     "enough": (axiompath.Enough, r"save writes JSON\."),
     "edges": (axiompath.Explanation, r"save writes JSON; plot\(\)"),
     "story": (Story, r"save writes JSON\."),
@@ -599,7 +599,8 @@ def test_every_file_of_a_scan_has_a_digest(case, name):
 def test_a_manifest_without_digests_of_its_tables_is_refused(case):
     path = case / "scan/manifest.json"
     values = json.loads(path.read_text())
-    assert set(values.pop("tables")) == {f"{name}.parquet" for name in ("moved", "too_large", "changes", "nodes")}
+    tables = {f"{name}.parquet" for name in ("moved", "too_large", "changes", "nodes", "flips")}
+    assert set(values.pop("tables")) == {*tables, "summary.json"}
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match=r"Expected a scan's manifest.json"):
         read_scan(case / "scan")

@@ -440,6 +440,7 @@ READ_BY_OPERATIONS = (
     "own MessagePassing", "a subclass", "a decision on edges", "edges added inside", "edge weights made inside",
     "one embedding a node", "lstm over layers", "DiffGroupNorm", "a matrix on the left", "attention returned",
     "writing into a part", "an unknown function", "transposed", "global pooling",
+    "messages by their length", "softmax over nodes",
 )  # fmt: skip
 ENDS_IN_SOFTMAX = "softmax inside GIN"
 

@@ -216,10 +216,6 @@ REFUSED = {
     "two outputs": (module(lambda m, x, e: (m.convs[0](x, e), x)), r"return one tensor of logits .*got tuple"),
     "no message passing": (module(lambda m, x, e: torch.relu(x)), r"has no message-passing layer"),
     "an output without features": (module(lambda m, x, e: torch.ones(3)), r"could not be traced back"),
-    "softmax in the middle": (
-        module(lambda m, x, e: torch.relu(torch.softmax(m.convs[0](x, e), 1))),
-        r"works on probabilities",
-    ),
 }
 
 
@@ -229,6 +225,17 @@ def test_what_cannot_be_read_is_refused_with_a_reason(case):
     before, after = pair()
     with pytest.raises(UnreadableModel, match=words):
         axiompath.Explainer(model, before, after)
+
+
+def test_a_softmax_in_the_middle_is_a_value():
+    model = module(lambda m, x, e: torch.relu(torch.softmax(m.convs[0](x, e), 1)))
+    before, after = pair()
+    explainer = axiompath.Explainer(model, before, after)
+    with torch.no_grad():
+        own = model(after.x, after.edge_index).numpy()
+    np.testing.assert_allclose(explainer.change.after_pass.logits, own, atol=1e-5)
+    for target in explainer.moved().target[:3].tolist():
+        assert explainer.attribute(target).residual < 1e-9
 
 
 def changed(data, **values):

@@ -21,7 +21,7 @@ for _ in range(3):
 PAIRS = [(0, 5), (3, 2), (4, 4), (8, 1)]
 # name -> model, further arguments, targets, what the model's end does to its logits, how the headline begins
 TOLD = {
-    "link": (lambda: Linked("dot"), {}, [(0, 5), (3, 2)], "sigmoid", r"Link 0 – 5 (began as|stayed) (no|yes) "),
+    "link": (lambda: Linked("dot"), {}, [(0, 5), (3, 2)], "sigmoid", r"Link 0 – 5 (began as|stayed) (not )?linked "),
     "link of classes": (lambda: Linked("concatenated"), {}, [(0, 5), (8, 1)], None, r"Link 0 – 5 .*class [01]"),
     "graph": (lambda: Pooled(global_mean_pool), {}, [0], None, r"Graph 0 (began|stayed) in class [012] "),
     "logit": (lambda: Columns(1, False), {"output": "binary"}, [3, 7], None, r"Node 3 (began as|stayed) (no|yes) "),
@@ -218,7 +218,7 @@ def test_the_command_line_tells_links_graphs_and_values(call, tmp_path, monkeypa
     code, shown, complaint = call("story", "told_models:link", *files, "--links", tmp_path / "pairs.csv")
     assert code == 0, complaint
     assert re.search(r"Link (0 – 5|3 – 2) ", shown)
-    assert "Shares of the logit of yes" in shown
+    assert "on the logit of linked" in shown
     code, shown, _ = call("story", "told_models:graph", *files, "--target", 0)
     assert code == 0
     assert "Graph 0 " in shown

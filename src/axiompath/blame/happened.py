@@ -35,7 +35,7 @@ class Happened:
     @property
     def headline(self) -> str:
         """What happened to the prediction, without a full stop; empty where neither blame nor undo could be asked."""
-        record = self.blame or self.undo
+        record = self.undo if self.blame is None else self.blame
         return "" if record is None else record.headline
 
     def tell(self, limit: int = 5) -> list[str]:

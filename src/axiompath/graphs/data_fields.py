@@ -302,7 +302,8 @@ def read_ends(pairs: Any, num_nodes: int, name: str) -> IntArray:
     if ends.ndim != 2 or ends.shape[0] != 2:
         raise InputError(f"Expected `{name}` to have shape [2, num_edges] (got {ends.shape}).")
     if ends.dtype.kind not in "iu":
-        raise WrongKind(f"Expected `{name}` to hold integers (got {ends.dtype}); use `.long()` on it.")
+        given = str(getattr(pairs, "dtype", ends.dtype)).removeprefix("torch.")
+        raise WrongKind(f"Expected `{name}` to hold integers (got {given}); use `.long()` on it.")
     if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
         worst = ends.max() if ends.max() >= num_nodes else ends.min()
         raise InputError(f"Expected `{name}` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst}).")

@@ -221,8 +221,8 @@ def describe_flip(brief: Brief) -> dict[str, Any]:
         "num_in_sight": brief.num_in_sight, "num_enough": brief.num_enough,
         "headline": brief.headline, "cause": brief.cause, "remedy": brief.remedy,
         "causes": [_describe_cause(cause) for cause in brief.causes],
-        "undo": list(undo.changes) if undo else [], "num_undo": undo.num_changes if undo else 0,
-        "restored": bool(undo and undo.restored), "proved": bool(undo and undo.proved),
+        "undo": [] if undo is None else list(undo.changes), "num_undo": 0 if undo is None else undo.num_changes,
+        "restored": undo is not None and undo.restored, "proved": undo is not None and undo.proved,
     }  # fmt: skip
 
 

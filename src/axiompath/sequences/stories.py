@@ -252,8 +252,9 @@ class _Told:
         found, names, known = [], self.sequence.names, self.sequence.options["node_names"]
         for target, rows in zip(self.wanted, self.logits, strict=True):
             name = str(label_targets(np.array([target]), {} if self.unit == UNIT_OF[GRAPHS] else known)[0])
+            who = f"{self.unit.capitalize()} {name}"
             why = [
-                answers.get(target) or _absence(f"{self.unit.capitalize()} {name}", rows, names, place)
+                answers[target] if target in answers else _absence(who, rows, names, place)
                 for place, answers in enumerate(self.answers)
             ]
             explained = tuple(answer if isinstance(answer, Explanation) else None for answer in why)

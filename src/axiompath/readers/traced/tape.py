@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -302,14 +303,16 @@ def record(model: nn.Module, run: Callable[[], Any], inputs: dict[str, torch.Ten
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with (
-            torch.no_grad(),
-            torch.backends.mkldnn.flags(enabled=False),
-            torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
-            Watchdog(recorder),
-            recorder,
-        ):
-            result = run()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="TF32 acceleration")  # flags() sets that, too
+            with (
+                torch.no_grad(),
+                torch.backends.mkldnn.flags(enabled=False),
+                torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+                Watchdog(recorder),
+                recorder,
+            ):
+                result = run()
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
     if not isinstance(result, torch.Tensor):
