@@ -143,11 +143,11 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float,
         "coefficients": "normalised" if normalize else "sum",
         "targets": f"{len(targets):,}",
         "paths": f"{num_paths:,}",
-        "ns a path": f"{1e9 * ours / num_paths:,.0f}",
+        "ns per path": f"{1e9 * ours / num_paths:,.0f}",
         "the same, one object a target": f"{1e9 * through_explainer / num_paths:,.0f}",
         "twin / ours": f"{literal / (ours / num_paths):,.0f}",
         "ours / product": f"{ours / product:,.1f}",
-        "bytes a path": f"{bytes_a_path(explainer):,.0f}",
+        "bytes per path": f"{bytes_a_path(explainer):,.0f}",
         "of the bandwidth": f"{100 * bytes_a_path(explainer) * num_paths / ours / most:.0f} %",
     }
 

@@ -159,7 +159,7 @@ def measure_blame(name: str, data: Data, hidden: int, num_targets: int, seconds:
     return {
         "graph": name,
         "targets": str(num_targets),
-        "seconds a target": f"{np.mean(spent):.2f}",
+        "seconds per target": f"{np.mean(spent):.2f}",
         "evaluations, median": f"{np.median(evaluations):,.0f}",
         "largest error, of the change": f"{np.median(errors):.4f}",
         "within the tolerance": f"{reached} of {num_targets}",

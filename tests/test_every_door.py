@@ -157,7 +157,7 @@ def test_scans_pages_stories_and_the_command_line_speak_of_it_too(place, kind, c
     assert scan.report(tmp_path / "scan.html").is_file()
     assert axiompath.save_report(tmp_path / "page.html", explainer).is_file()
     output = {"output": "value"} if kind == "value" else {}
-    (story,) = axiompath.tell_stories(made(unit, kind), [before, after, before], [target], 3, **output)
+    (story,) = axiompath.build_stories(made(unit, kind), [before, after, before], [target], 3, **output)
     assert re.search(SPEAKS[kind], story.summary())
     (tmp_path / "door_models.py").write_text(
         f"from {__name__} import made\ndef mine():\n    return made({unit!r}, {kind!r})\n"

@@ -72,8 +72,8 @@ def test_a_flip_is_a_label_that_came_or_went_and_never_of_values():
     before, after = np.array([[1.0, -1.0], [2.0, 3.0]]), np.array([[1.5, 0.5], [1.0, 4.0]])
     assert Output("labels").flipped(before, after).tolist() == [True, False]
     assert Output("value").flipped(before, after).tolist() == [False, False]
-    assert Output("labels").told(before[0], after[0]) == (1, 1)
-    assert Output("binary").told(np.array([-1.0]), np.array([2.0])) == (0, 1)
+    assert Output("labels").label_pair(before[0], after[0]) == (1, 1)
+    assert Output("binary").label_pair(np.array([-1.0]), np.array([2.0])) == (0, 1)
 
 
 def test_a_unit_is_how_much_a_column_varies_and_1_where_it_does_not():

@@ -20,8 +20,8 @@ from support.repository import ROOT
 
 # What the pages say of limits, with the program's own numbers in it.
 NUMBERS = [
-    ("SECURITY.md", f"{safe.SMALL / 1e6:.0f} MB, or {safe.GROWTH:,} times its size where that is more, and never more "
-     f"than {safe.MAX_BYTES / 1e9:.0f} GB"),
+    ("SECURITY.md", f"{safe.SMALL / 1e6:.0f} MB, or {safe.GROWTH:,} times the file's size if that is more, and never "
+     f"more than {safe.MAX_BYTES / 1e9:.0f} GB"),
     ("docs/command-line.md", f"more than {safe.MAX_BYTES / 1e9:.0f} GB would be made in memory (its numbers as "
      f"they are, and as float64), or more than {safe.SMALL / 1e6:.0f} MB and more than {safe.GROWTH:,} times its size"),
     ("docs/command-line.md", f"A table has at most {MAX_COLUMNS:,} columns."),

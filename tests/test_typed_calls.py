@@ -192,13 +192,13 @@ def test_two_models_and_types_have_blame_whose_shares_sum(graphs, model):
 
 
 def test_stories_of_typed_graphs_are_complete_and_name_relations(model, graphs):
-    stories = axiompath.tell_stories(model, graphs)
+    stories = axiompath.build_stories(model, graphs)
     assert max(story.residual for story in stories) < 1e-9
     assert stories[0].name.startswith("paper P")
     assert any(step is not None and step.relations for step in stories[0].explanations)
     again = axiompath.Story.from_dict(stories[0].to_dict())
     assert again.summary() == stories[0].summary()
-    (one,) = axiompath.tell_stories(model, graphs, [stories[0].target])
+    (one,) = axiompath.build_stories(model, graphs, [stories[0].target])
     assert one.summary() == stories[0].summary()
 
 

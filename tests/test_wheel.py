@@ -70,7 +70,7 @@ def test_the_wheel_runs_the_readme_the_tutorial_and_the_demo_twice_in_an_empty_e
     assert "ray" not in extras
     assert "pytest" not in extras
     home = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
-    for page, words in 2 * [("README.md", "altered paths explain"), ("docs/tutorial.md", "Nothing smaller does")]:
+    for page, words in 2 * [("README.md", "altered paths explain"), ("docs/tutorial.md", "No smaller set is enough")]:
         blocks = BLOCK.finditer((ROOT / page).read_text(encoding="utf-8"))
         (tmp_path / "page.py").write_text("\n".join(one[2] for one in blocks if not one[1]), encoding="utf-8")
         assert words in run(python, "page.py", cwd=tmp_path, more=home)

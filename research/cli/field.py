@@ -45,7 +45,7 @@ def benchmark(
     """
     from ..experiments.conditions import write_results
     from ..experiments.contenders import OUR_METHODS, SIMPLE_RIVALS
-    from ..experiments.league import LeagueSettings, run_league, summarise_league, tell_places
+    from ..experiments.league import LeagueSettings, describe_places, run_league, summarise_league
     from ..experiments.puzzles import PLANTED_SETTINGS, settings_here
     from ..experiments.pyg_rivals import pyg_contenders
     from ..experiments.submission import load_submission
@@ -68,11 +68,11 @@ def benchmark(
     for part, group in summary.groupby("part", sort=False):
         console.print(league_table(group, str(part), yours))
     for name in yours:
-        console.print(" ".join(tell_places(summary, name)), markup=False, highlight=False)
+        console.print(" ".join(describe_places(summary, name)), markup=False, highlight=False)
         if reasons := sorted(set(table.reason[(table.method == name) & table.failed])):
             console.print(f"The first reason: {reasons[0]}", markup=False, highlight=False)
     if settings_here(root) == PLANTED_SETTINGS:
-        console.print("Planted causes alone: real windows need a data folder (--root, or AXIOMPATH_DATA).")
+        console.print("Only planted causes: real windows need a data folder (--root, or AXIOMPATH_DATA).")
 
 
 def league_table(group: pd.DataFrame, part: str, marked: object = ()) -> Table:
@@ -103,7 +103,7 @@ def rivals(*, names: DatasetOption = None, puzzles: PuzzleCount = 10, seed: Seed
     """What a user would pick instead. Example: python -m research reproduce rivals --datasets mutag --out rivals"""
     from ..experiments.conditions import write_results
     from ..experiments.contenders import OUR_METHODS, SIMPLE_RIVALS
-    from ..experiments.league import LeagueSettings, run_league, summarise_league, tell_reasons
+    from ..experiments.league import LeagueSettings, describe_reasons, run_league, summarise_league
     from ..experiments.league_page import write_page
     from ..experiments.puzzles import settings_here
     from ..experiments.pyg_rivals import pyg_contenders
@@ -123,7 +123,7 @@ def rivals(*, names: DatasetOption = None, puzzles: PuzzleCount = 10, seed: Seed
     for table_of, name in zip(shown, dict.fromkeys(summary.setting), strict=True):
         assert isinstance(table_of, Table)
         table_of.title = str(name)
-    show_results(summary, [*shown, *tell_reasons(table)], folders)
+    show_results(summary, [*shown, *describe_reasons(table)], folders)
 
 
 @reproduce.command()

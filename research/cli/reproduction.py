@@ -60,7 +60,7 @@ class Compared:
     """Which methods."""
 
     methods: Annotated[list[str] | None, typer.Option(help="Methods: several after one flag; default all.")] = None
-    gnnexplainer: Annotated[bool, typer.Option(help="Also GNNExplainer; about a second a target.")] = False
+    gnnexplainer: Annotated[bool, typer.Option(help="Also GNNExplainer; about a second per target.")] = False
 
 
 @dataclass(frozen=True)

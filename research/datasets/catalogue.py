@@ -77,11 +77,11 @@ def load_sequence(
     cumulative: bool = False,
     features: str = "own",
 ) -> list[Data]:
-    """A timed graph as snapshots of the same nodes, one a window of time, oldest first.
+    """A timed graph as snapshots of the same nodes, one per window of time, oldest first.
 
     `windows` is a number of windows with about equally many events, or ascending times [k + 1]: window i holds the
     events from times[i] up to, not including, times[i + 1] (the last window includes its end). Edges are made
-    undirected and counted once a window; ratings are left out. With `cumulative`, a window also holds all earlier
+    undirected and counted once per window; ratings are left out. With `cumulative`, a window also holds all earlier
     events of the sequence. Features: `own` where the data has some, else one-hot node numbers (`identity`); `degree` is
     a one-hot of the degree's power of two, and changes with the edges.
     Each Data also carries y (-1 where unknown) where there are labels, and `window`, the times it spans.

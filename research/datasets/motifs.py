@@ -1,4 +1,5 @@
-"""A motif's name + seed -> a preferential graph with motifs hung on it, and a model that tells whole ones from broken.
+"""A motif's name + seed -> a preferential graph with motifs hung on it, and a model that distinguishes whole ones from
+broken.
 
 The setting of the case study in the authors' later paper (ICLR 2025): houses or cycles on a Barabasi-Albert graph.
 """
@@ -18,7 +19,7 @@ MOTIFS = {
     "cycle": ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)),
 }
 NUM_GRAPHS, EPOCHS, STEP = 8, 150, 0.01  # of training
-NUM_ONES = 4  # every node has the same features: shape alone tells
+NUM_ONES = 4  # every node has the same features: only the shape decides
 
 NodePair = tuple[int, int]
 

@@ -1,6 +1,6 @@
 """Explainer + target -> how many changes other searches undo until the old class is back, on the same candidates.
 
-    leave one out   changes in the order of what undoing each alone does, until the class is back
+    leave one out   changes in the order of what undoing each does, until the class is back
     path shares     changes in the order of what the paths over their edges add to the new class against the old
     gradient        CF-GNNExplainer's search: a mask over the changes, learnt through the user's model until the class
                     is back with the changes below one half undone; the fewest on the way
@@ -42,9 +42,9 @@ def rival_sizes(explainer: Explainer, target: Target) -> dict[str, int]:
     session = explainer.session
     evaluator = session.subsets.open(session.root(target))
     ends = evaluator.run_ends()
-    old, new = evaluator.output.told(ends[0], ends[1])
-    alone = evaluator.run(~np.eye(evaluator.num_changes, dtype=np.bool_))
-    orders = _against(alone, old, new), path_shares(explainer, target, evaluator, old, new)
+    old, new = evaluator.output.label_pair(ends[0], ends[1])
+    without_one = evaluator.run(~np.eye(evaluator.num_changes, dtype=np.bool_))
+    orders = _against(without_one, old, new), path_shares(explainer, target, evaluator, old, new)
     sizes = [_prefix(evaluator, np.argsort(-order, kind="stable"), old) for order in orders]
     return dict(zip(COUNTERFACTUALS, [*sizes, search_by_gradient(explainer, target, evaluator, old, new)], strict=True))
 

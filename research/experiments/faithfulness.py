@@ -151,7 +151,7 @@ def authors_logits(explainer: Explainer, target: Target, size: int) -> tuple[tup
 
 def summarise_faithfulness(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each setting and number: the share of the KL that each way leaves, mean over targets and of all in sum;
-    in how many targets ours is the least, is proved, was found from the authors' edges alone."""
+    in how many targets ours is the least, is proved, was found only from the authors' edges."""
     rows = []
     for (name, size), part in table.groupby(["setting", "size"], sort=False):
         shares = {f"mean_{way.replace(' ', '_')}": float((part[way] / part.kl).mean()) for way in WAYS}

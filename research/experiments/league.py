@@ -99,7 +99,7 @@ def summarise_league(table: pd.DataFrame, by: tuple[str, ...] = ("part",)) -> pd
     return pd.concat(rows, ignore_index=True)
 
 
-def tell_places(summary: pd.DataFrame, name: str) -> list[str]:
+def describe_places(summary: pd.DataFrame, name: str) -> list[str]:
     """Sentences: where one contender stands."""
     sentences = []
     for part, group in summary.groupby("part", sort=False):
@@ -110,7 +110,7 @@ def tell_places(summary: pd.DataFrame, name: str) -> list[str]:
     return sentences
 
 
-def tell_reasons(table: pd.DataFrame) -> list[str]:
+def describe_reasons(table: pd.DataFrame) -> list[str]:
     """A line for each method that never gave a ranking in a setting, with its first reason."""
     sentences = []
     for (setting, name), own in table.groupby(["setting", "method"], sort=False):

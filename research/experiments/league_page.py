@@ -71,7 +71,7 @@ def _beat_the_default(table: pd.DataFrame) -> Iterator[str]:
 
 
 def _beat_all(table: pd.DataFrame, by_seers: bool) -> Iterator[str]:
-    """At each size, against the best of ours there; an oracle sees *applied* alone."""
+    """At each size, against the best of ours there; an oracle sees only *applied*."""
     for setting, group in table.groupby("setting", sort=False):
         for key in (f"{way}_{size}" for way in ("applied", "undone") for size in JUDGED_SIZES):
             shares = group.assign(share=group[key].astype(np.float64)).dropna(subset="share")

@@ -166,16 +166,17 @@ def _planted(setting: str, number: int) -> Iterator[Puzzle]:
 
 
 def _is_true(puzzle: Puzzle) -> bool:
-    """Whether the planted cause is what the model itself says: it alone changes the class, all the others do not."""
+    """Whether the planted cause is what the model itself says: it changes the class by itself, all the others together
+    do not."""
     evaluator = puzzle.evaluator
     assert puzzle.truth is not None
     own = puzzle.truth[evaluator.rows]
     if not 0 < own.sum() <= MOST_OF_SIGHT * len(own):
         return False
-    nothing, everything, alone, others = evaluator.output.decide(
+    nothing, everything, single, others = evaluator.output.decide(
         evaluator.run(np.stack([own & ~own, own | ~own, own, ~own]))
     )
-    return bool(alone == everything and others == nothing)
+    return bool(single == everything and others == nothing)
 
 
 def _of_window(setting: str, explainer: Explainer, given: tuple[nn.Module, Data, Data], seed: int) -> Iterator[Puzzle]:

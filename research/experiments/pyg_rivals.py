@@ -51,9 +51,7 @@ class Algorithm:
 
     make: Callable[[int], Any]
     signed: bool = False
-    node_mask: str | None = (
-        "object"  # what it scores of nodes, where features changed; None where it scores edges alone
-    )
+    node_mask: str | None = "object"  # what it scores of nodes, where features changed; None where it scores only edges
     trained: bool = False
 
 
@@ -92,7 +90,7 @@ def pyg_contenders() -> dict[str, Contender]:
 
 def _rank(name: str, puzzle: Puzzle, seed: int, *, difference: bool) -> FloatArray:
     before, after = both_ends(puzzle.evaluator)
-    label, algorithm = puzzle.evaluator.output.told(before, after)[1], ALGORITHMS[name]
+    label, algorithm = puzzle.evaluator.output.label_pair(before, after)[1], ALGORITHMS[name]
     sides = (puzzle.after, puzzle.before) if difference else (puzzle.after,)
     said = _Said()
     logging.getLogger().addHandler(said)

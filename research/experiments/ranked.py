@@ -80,7 +80,7 @@ def _restore(puzzle: Puzzle, turn: IntArray, before: FloatArray, after: FloatArr
     if not evaluator.output.flipped(before[None], after[None])[0]:
         return None
     most = min(evaluator.num_changes, MOST_UNDONE)
-    old = evaluator.output.told(before, after)[0]
+    old = evaluator.output.label_pair(before, after)[0]
     logits = evaluator.run(turn[None] >= np.arange(1, most + 1)[:, None])
     hits = np.flatnonzero(evaluator.output.decide(logits) == old)
     return int(hits[0]) + 1 if len(hits) else most

@@ -48,7 +48,7 @@ from .task_models import (
 from .trained import SEED
 
 TASKS = ("mutag", "mutag_bonds", "rumour_trees", "bitcoinotc")
-RELATIONAL_TASKS = ("icews_activity", "icews_relation", "otc_trust")  # by name alone: see relational.py
+RELATIONAL_TASKS = ("icews_activity", "icews_relation", "otc_trust")  # only by name: see relational.py
 TASK_METHODS = ("exact", "convex", "linear", "topk", "deeplift", "gnnlrp", "grad")
 TASK_BUDGETS = (5, 10)
 MIN_KL = 1e-3  # a prediction moved where its KL is at least this, or its class is another

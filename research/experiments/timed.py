@@ -65,7 +65,7 @@ def join_windows(windows: Sequence[Data]) -> Data:
 
 
 def train_first(slide: Slide, snapshots: Sequence[Data], cache: str | Path | None = None) -> Trained:
-    """A network trained on the oldest snapshot alone."""
+    """A network trained only on the oldest snapshot."""
     name = f"{slide.dataset}-{slide.features}-windows{slide.span}of{slide.windows}"
     return train(snapshots[0], Training(name, slide.layers), cache)
 

@@ -3,7 +3,7 @@
 A sum over neighbours multiplies its inputs by about the degree. Training therefore sees the adjacency matrix divided by
 the root mean square degree, and features scaled to unit length on average; both factors go into the weights afterwards,
 so that the network that results sums, plainly, over the plain graph. Equal settings give equal weights to the last bit,
-on any processor and any number of cores; `Trained.digest` tells them apart.
+on any processor and any number of cores; `Trained.digest` identifies them.
 """
 
 from __future__ import annotations

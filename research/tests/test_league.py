@@ -22,7 +22,7 @@ from research.experiments.contenders import (
     by_edges,
     direction_of,
 )
-from research.experiments.league import LeagueSettings, run_league, summarise_league, tell_places
+from research.experiments.league import LeagueSettings, describe_places, run_league, summarise_league
 from research.experiments.league_page import write_page
 from research.experiments.levels import (
     EDGE_SIZES,
@@ -83,7 +83,7 @@ def test_a_perfect_oracle_is_first_and_random_last(tmp_path, call, monkeypatch):
     assert "broken is number" in out
     assert "failed in 1 of 1" in out
     assert "Expected finite scores" in out
-    assert "Planted causes alone" in out
+    assert "Only planted causes" in out
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_every_contender_ranks_or_says_why(hubs):
     assert {*summary.method} == {*every}
     found = summary.set_index("method").found
     assert (found[[*OUR_METHODS, "oracle", "leave one out"]] == 1.0).all()
-    assert tell_places(summary, "blame")[0].startswith("blame is number")
+    assert describe_places(summary, "blame")[0].startswith("blame is number")
 
 
 def test_unrelated_edges_leave_the_changes_alone():

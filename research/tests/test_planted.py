@@ -32,7 +32,7 @@ def distance(some, other):
 @pytest.mark.parametrize("kinds", [*PLANTED_KINDS, ("hub", "cut", "shift", "retrained")])
 def test_a_planted_cause_is_in_the_table_and_does_it(kinds):
     for seed in range(3):
-        planted, alone = plant(kinds, seed), plant(kinds, seed, num_random=0)
+        planted, cause_only = plant(kinds, seed), plant(kinds, seed, num_random=0)
         changes = open_planted(planted).changes()
         marks = np.stack([cause.rows_of(changes) for cause in planted.causes])
         for cause, own in zip(planted.causes, marks, strict=True):
@@ -40,14 +40,14 @@ def test_a_planted_cause_is_in_the_table_and_does_it(kinds):
             assert set(changes.kind[own]) == KINDS[cause.kind]
         assert (marks.sum(axis=0) <= 1).all()
         assert 4 <= len(changes) - marks.sum() <= 8  # what was drawn besides
-        # With the cause alone the predictions are nearly those of `after`, and far from those of `before`.
+        # With only the cause the predictions are nearly those of `after`, and far from those of `before`.
         # A random edge may break another motif: of a motif the ends of the lost edge are looked at.
         rows = list(planted.cause.changes[0][1:]) if kinds == "motif" else np.arange(planted.before.num_nodes)
         before = probabilities(planted.model_before or planted.model, planted.before)[rows]
-        after, with_cause = (probabilities(some.model, some.after)[rows] for some in (planted, alone))
+        after, with_cause = (probabilities(some.model, some.after)[rows] for some in (planted, cause_only))
         assert distance(before, after) > (0.2 if kinds == "motif" else 2)
         assert distance(with_cause, after) < 0.35 * distance(before, after)
-        assert [cause.changes for cause in alone.causes] == [cause.changes for cause in planted.causes]
+        assert [cause.changes for cause in cause_only.causes] == [cause.changes for cause in planted.causes]
 
 
 def test_the_same_seed_plants_the_same_and_what_cannot_be_planted_is_refused():

@@ -1,4 +1,4 @@
-"""Planted causes, alone and mixed: the page on a scan names them first."""
+"""Planted causes, single and mixed: the page on a scan names them first."""
 
 import warnings
 
@@ -40,7 +40,7 @@ def is_named_first(kinds, seed):
         warnings.simplefilter("ignore")
         explainer = axiompath.Explainer(planted.model, planted.before, planted.after, model_before=planted.model_before)
         scan = explainer.scan(blame=planted.model_before is None, workers=1, progress=False)
-    first, changes = survey_scan(scan).told.statements[: len(kinds)], scan.changes()
+    first, changes = survey_scan(scan).summary.statements[: len(kinds)], scan.changes()
     return all(any(names(statement, cause, changes) for statement in first) for cause in planted.causes)
 
 

@@ -12,7 +12,7 @@ model + before + after
   -> Story, Watch   a sequence of snapshots, step by step; from a list of events        sequences/
   -> report         pictures and pages to look at                                       report/
 
-A name is imported when it is first asked for: `import axiompath` alone loads no torch and compiles nothing.
+A name is imported when it is first asked for: `import axiompath` by itself loads no torch and compiles nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
+if TYPE_CHECKING:  # `as` marks a name as exported, for type checkers
     from .blame.blame import Blame as Blame
     from .blame.enough import Enough as Enough
     from .blame.happened import Happened as Happened
@@ -61,7 +61,7 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .scan.tally import Tally as Tally
     from .sequences.scans import scan_sequence as scan_sequence
     from .sequences.stories import Stories as Stories
-    from .sequences.stories import tell_stories as tell_stories
+    from .sequences.stories import build_stories as build_stories
     from .sequences.story import Story as Story
     from .sequences.watch import watch_events as watch_events
     from .sequences.watch_folder import Watch as Watch
@@ -92,7 +92,7 @@ _HOMES = {
     "scan.scan": "Scan read_scan read_scans",
     "scan.tally": "Tally",
     "sequences.scans": "scan_sequence",
-    "sequences.stories": "Stories tell_stories",
+    "sequences.stories": "Stories build_stories",
     "sequences.story": "Story",
     "sequences.watch": "watch_events",
     "sequences.watch_folder": "Watch read_watch",
@@ -111,6 +111,7 @@ _FORMER = {
     "save_scan_report": "save_report",
     "save_story_report": "save_report",
     "select": "selection.select",
+    "tell_stories": "build_stories",
 }
 _PARTS = {"datasets", "errors", "files", "metrics", "pyg", "readers", "selection"}  # that people name: axiompath.pyg
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

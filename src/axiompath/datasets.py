@@ -21,7 +21,7 @@ REWIRED = 0.8  # share of its own edges that a leaving node draws anew
 def drifting_communities(
     num_nodes: int = 4000, num_communities: int = 6, num_snapshots: int = 5, seed: int = 0
 ) -> list[Data]:
-    """Snapshots in order; x says, noisily, where a node began, y where it belongs now."""
+    """Snapshots, oldest first; x is a noisy hint of the community where a node began, y is its present community."""
     rng = np.random.default_rng(seed)
     home = rng.integers(0, num_communities, num_nodes)
     centres = rng.normal(size=(num_communities, NUM_FEATURES))
@@ -41,7 +41,7 @@ def drifting_communities(
 def drifting_events(
     num_people: int = 80, num_events: int = 900, num_days: int = 240, seed: int = 0
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Meetings of people of four groups (columns source, target, time), and the group in which each began.
+    """Meetings of people of four groups (columns source, target, time), and the first group of each person.
 
     People meet their own group nine times in ten; every day, one in five hundred leaves for another one.
     """
@@ -64,7 +64,7 @@ def drifting_events(
 
 
 def evolve(data: Data, *, added: int = 0, removed: int = 0, seed: int = 0) -> Data:
-    """The same graph with some undirected edges more and some fewer, drawn at random.
+    """The same graph with some random undirected edges added and some removed.
 
     New edges join two different nodes that had none between them. Returns a new Data that shares x and y.
     """

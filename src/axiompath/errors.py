@@ -20,20 +20,20 @@ class InputError(ValueError):
 
 
 class WrongKind(InputError, TypeError):
-    """A thing of another type than the one asked for."""
+    """A value of the wrong type."""
 
 
 class TooLarge(InputError, MemoryError):
-    """A question whose answer does not fit into the memory that it was given."""
+    """A question whose answer does not fit into the memory budget."""
 
 
 class MissingFile(InputError, FileNotFoundError):
-    """A file or a folder that should be there and is not."""
+    """A file or folder that does not exist."""
 
 
 class MatchedByRow(UserWarning):
-    """Two graphs of different sizes whose nodes nothing but their position tells apart."""
+    """Two graphs of different sizes whose nodes only their position identifies."""
 
 
 class Notice(UserWarning):
-    """Something that goes another way than usual, and gives the same answer."""
+    """Something that runs in another way than usual and gives the same answer."""

@@ -57,10 +57,10 @@ MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that mov
 class Explainer:
     """Explains how a trained GNN's predictions changed from one snapshot of a graph to another.
 
-    Nodes are numbered by their row, or by `n_id` where both graphs carry it; where they have names (`node_names`, or
-    those that graphs of `snapshots` and `read_graph` bring along), every question takes a name in place of a number.
-    Those of a HeteroData are named by their type besides, as ("author", 5). The model is copied, never altered.
-    Two stored graphs (`axiompath.open_graph`) may be larger than memory: only what the change reaches is computed.
+    Nodes are numbered by their row, or by `n_id` if both graphs have it. If nodes have names (`node_names`, or the
+    names in graphs of `snapshots` and `read_graph`), every method accepts a name in place of a number. Nodes of a
+    HeteroData are pairs of type and number, such as ("author", 5). The model is copied and never altered. Two stored
+    graphs (`axiompath.open_graph`) may be larger than memory: only the region that the change reaches is computed.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Explainer:
 
     @property
     def change(self) -> Change:
-        """What changed, and both passes of the network."""
+        """What changed, and the forward pass on both snapshots."""
         return self.session.paths.change
 
     @property
@@ -153,7 +153,7 @@ class Explainer:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The user's names of classes; empty without."""
+        """The user's names of classes; empty if there are none."""
         return self.session.class_names
 
     @property
@@ -178,31 +178,31 @@ class Explainer:
 
     @property
     def num_bytes(self) -> FloatArray:
-        """Memory that explaining each node takes at most, where its paths are walked as a whole."""
+        """Upper bound of the memory that explaining each node takes if all its paths are listed."""
         return self.session.paths.num_bytes
 
     @property
     def origin(self) -> Origin:
-        """What every record of this Explainer is of: the release, the model and both graphs, by their digests."""
+        """Origin of every record of this Explainer: the release, and digests of the model and both graphs."""
         return self.session.paths.origin
 
     def moved(self) -> pd.DataFrame:
-        """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
+        """Every node whose prediction can have moved: its classes, KL(after || before) and number of altered paths.
 
-        Where the model is another one, every node whose logits it moved; what was predicted then is compared with what
-        is predicted now. num_paths is then that of the model that has more, or of both where their depths differ.
-        Columns: target, name, class_before, class_after (and their names where classes have any), kl, num_paths;
-        largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out. Of a
-        model that is not read, all whose answer is another one are listed, without num_paths.
+        If `model_before` differs, every node whose logits moved; the old model's prediction on `before` is compared
+        with the new model's on `after`. num_paths is then that of the model with more paths, or the sum if the depths
+        differ. Columns: target, name, class_before, class_after (and their names, if any), kl, num_paths; largest KL
+        first. Nodes that exist in only one snapshot have no change of prediction and are left out. For a model that is
+        only run (`paths=False`), all nodes with a different answer are listed, without num_paths.
         """
         return self.session.moved()
 
     def timeline(self, target: Asked | None = None) -> Timeline:
-        """What moved the prediction of a window, one row per changed thing and date; they sum to every logit's change.
+        """What moved the prediction of a window: rows per changed item and date, which sum to every logit's change.
 
-        The change has three legs, in this order: *revised*, the dates that both windows have and whose data differ;
-        *time*, what the passing of time does while nothing happens (`still`), one row; *news*, the rest. A row is what
-        a date's features, or edge, has of it. No path is walked. `plot()` draws a strip.
+        The change has three legs, in this order: *revised*, dates that both windows have and whose data differ; *time*,
+        the effect of time passing without events (`still`), one row; *news*, the rest. No path is walked. `plot()`
+        draws a strip.
         """
         if not isinstance(self.session, WindowSession):
             raise InputError(
@@ -212,20 +212,20 @@ class Explainer:
         return self.session.timeline(self._only(target))
 
     def unmatched(self) -> pd.DataFrame:
-        """Nodes, graphs or pairs that one snapshot alone has, and so cannot have moved: target, name, snapshot.
+        """Nodes, graphs or pairs that only one snapshot has, so that they cannot have moved: target, name, snapshot.
 
-        A node that `after` alone has can be explained all the same, against itself without any edge in `before`; so can
+        A node that only `after` has can still be explained, against itself without any edge in `before`; so can
         a pair with such an end.
         """
         return self.session.unmatched()
 
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
-        """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
+        """What happened to the graph, one row per change: id, kind, src and dst with their names, both weights.
 
-        Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted. Two
-        directions of an edge that changed alike are one change, unless `directed`. A node that comes or goes is
-        one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
-        this very call, ordered by kind, then by src and dst. Where the model is another one, a last row says so.
+        Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted. Two directions of
+        an edge that changed alike are one change, unless `directed`. A node that comes or goes is one change with its
+        edges (`num_edges`); with `open_nodes`, each of them has its own row. Ids number the rows of this call, ordered
+        by kind, then by src and dst. If `model_before` differs, the last row is *model retrained*.
         """
         return self.session.changes(directed=directed, open_nodes=open_nodes)
 
@@ -241,13 +241,13 @@ class Explainer:
         seconds: float = 10.0,
         tolerance: float = 0.01,
     ) -> Blame:
-        """Which changes moved a prediction, and by how much: the Shapley value of each change in sight.
+        """Which changes moved a prediction, and by how much: the Shapley value of each change that reaches it.
 
-        The model runs on the real graph with subsets of the changes applied: all subsets of up to 16 changes, more
-        where `seconds` allow, else random orders, until the standard errors are below `tolerance` of the change. `by`
-        groups changes: a column of `changes()`, a dict of ids, a function of a row, one label a row, or "node"; with
-        `opened` each change has its share of its group's (Owen values). `open_nodes` gives the edges of nodes that came
-        or went shares of their own. `interactions` adds what each pair does together alone.
+        The model runs on the real graph with subsets of the changes applied: with all subsets for up to 16 changes, or
+        more if `seconds` allow; otherwise along random orders, until the standard errors are below `tolerance` of the
+        change. `by` groups changes: a column of `changes()`, a dict of ids, a function of a row, one label per row, or
+        "node". `opened` splits the share of each group over its changes (Owen values). `open_nodes` gives each edge of
+        an added or removed node its own share. `interactions` adds what each pair of changes does only together.
         """
         return blame_target(
             *self._for_subsets(target),
@@ -271,12 +271,12 @@ class Explainer:
         seconds: float = 10.0,
         starts: Sequence[Sequence[int]] = (),
     ) -> Undo:
-        """The fewest changes whose undoing gives the old class back, judged by the user's own model on the real graph.
+        """The fewest changes to undo to get the old class back, judged by the user's own model on the real graph.
 
-        `to` asks for another class, by number or name, `below` for a probability of the new one (a value) below this.
-        Changes in `keep` may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set.
-        `every` lists all sets of that size. `starts` are further orders of changes to search along, such as another
-        explainer's. The search ends within a second of `seconds`, or with the evaluation that is under way.
+        `to` asks for another class, by number or name; `below` for a probability of the new class (or a value) below
+        this. Changes in `keep` are not undone; `costs` (id -> cost, 1 by default) asks for the cheapest set. `every`
+        lists all sets of that size. `starts` are further orders of changes to search along, such as another explainer's
+        ranking. The search ends within a second after `seconds`, or when the current evaluation ends.
         """
         return undo_target(
             *self._for_subsets(target),
@@ -299,27 +299,27 @@ class Explainer:
         open_nodes: bool = False,
         seconds: float = 10.0,
     ) -> Enough:
-        """The fewest changes that, applied to `before` alone, carry the share `until` of the prediction's change.
+        """The fewest changes that, applied to `before` without the others, account for the share `until` of the change.
 
-        With a `budget`, the set of at most so many changes that carries the most of it, whatever `until` is.
+        With a `budget`, the set of at most that many changes that accounts for most of it; `until` is then ignored.
         """
         return enough_of_target(
             *self._for_subsets(target), until=until, budget=budget, open_nodes=open_nodes, seconds=seconds
         )
 
     def happened(self, target: Asked | None = None, *, seconds: float = 1.0) -> Happened:
-        """What did it and the least to undo, for one target, in about as many seconds: what a report shows first.
+        """Blame and undo of one target in about `seconds`, as a report shows them first.
 
-        `blame` and `undo` take the time that they are given, and say more.
+        `blame` and `undo` take more time and return more detail.
         """
         return find_happened(*self._for_subsets(target), seconds)
 
     def what_if(
         self, target: Asked | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
     ) -> FloatArray:
-        """Logits [num_logits] of a target on `after` with exactly these changes undone, or on `before` with them alone.
+        """Logits [num_logits] of a target on `after` with exactly these changes undone, or on `before` with only them.
 
-        Changes are ids of `changes()`; several rows of them give [num_sets, num_logits] in one call.
+        Changes are ids of `changes()`; a list of sets returns [num_sets, num_logits] in one call.
         """
         session = self.session
         return try_changes(
@@ -368,7 +368,7 @@ class Explainer:
         return next(self.attribute_many([target]))
 
     def attribute_many(self, targets: Iterable[Asked]) -> Iterator[Attribution]:
-        """The same for many nodes, in order, walked in batches that fit into the memory budget."""
+        """The same for many nodes, in order, in batches that fit into the memory budget."""
         engine, rows = self.session.locate(map(self.session.index.target, targets))
         return engine.attribute(rows, self.memory)
 
@@ -384,16 +384,18 @@ class Explainer:
         depth: int | str | None = None,
         by: str | None = None,
     ) -> Explanation:
-        """The fewest paths, at most 20, that explain the share `until` of the change of one target; with a `budget`,
-        the so many that explain it best, whatever `until` is. And how well they do.
+        """Explain one target by the fewest paths, at most 20, that account for the share `until` of its change.
 
-        A target is a node, a graph of a batch or a pair of nodes, by number or name; the only graph need not be named.
-        Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (the paths carry `before`
-        to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
+        With a `budget`, by that many paths that account for it best.
 
-        With depth="auto" a chosen unit may be a group, all paths that end alike, with their exact sum: coarse where the
-        rest does not matter, opened where that explains more; with a number, all units are ends of so many hops. The
-        budget of groups is 10 where none is given. With by="layer_edge" or by="edge", changed edges are chosen instead.
+        A target is a node, a graph of a batch or a pair of nodes, by number or name; it can be omitted for a single
+        graph. Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (`before` with the
+        paths gives `after`), necessity (`after` without them gives `before`). With at_most, fewer paths if fewer do
+        better.
+
+        With depth="auto" a chosen unit may be a group: all paths that end alike, with their exact sum. Groups are
+        opened where that explains more. With a number, all units are ends of that many hops. The default budget of
+        groups is 10. With by="layer_edge" or by="edge", changed edges are chosen instead.
         """
         most, share = (MOST_PATHS, until) if budget is None else (budget, None)
         if depth is not None:
@@ -417,7 +419,7 @@ class Explainer:
         depth: int | str | None = None,
         progress: bool = True,
     ) -> Iterator[Explanation]:
-        """The `budget` best paths of each of many nodes, in order and lazily, with a progress bar."""
+        """Explain many targets with `budget` paths each, in order and lazily, with a progress bar."""
         question = Question(budget, method, objective, at_most, depth=depth)
         engine, rows = self.session.locate(map(self.session.index.target, targets))
         explanations = engine.explain(rows, question, self.memory)
@@ -432,13 +434,13 @@ class Explainer:
         *,
         feature_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     ) -> pd.DataFrame:
-        """Which columns of changed features moved a prediction, and by how much; with paths, those of their leaves.
+        """Which columns of changed features moved a prediction, and by how much; with `paths`, for their leaves only.
 
         Columns: node, name, column (and its name), before, after, share (of the new class's logit against the old
         one's) and the share of every logit; largest first. Without paths all shares sum to the cause *feature*, and no
-        path is walked. With paths (as `explain` and `attribute` have them) `path` is the place of each, and the shares
-        of one sum to its contribution. A column of -1 is what no column did: a bias, or coefficients that a layer makes
-        of its own inputs. `feature_names` name the columns, by node type where nodes have types.
+        path is walked. With paths (of `explain` or `attribute`), `path` is the index of each, and its shares sum to its
+        contribution. Column -1 is what no column did: a bias, or coefficients that a layer computes from its inputs.
+        `feature_names` names the columns, by node type if nodes have types.
         """
         engine, (row,) = self.session.locate([self._only(target)])
         return list_features(engine, int(row), self.session.index.paths(paths), feature_names)
@@ -461,15 +463,14 @@ class Explainer:
         blame: bool | int = False,
         flip_seconds: float = FLIP_SECONDS,
     ) -> Scan:
-        """Explain every node whose class changed, or whose KL is at least `min_kl`; with `only_flips` the former alone.
+        """Explain every node whose class changed or whose KL is at least `min_kl`; with `only_flips`, only the former.
 
-        Results are written to the folder `out` in parts (without one, to a temporary folder that goes with the Scan); a
-        scan that was stopped goes on there, and the same scan always writes the same bytes. Engines: local (processes
-        on this machine, one a core or as many as `workers` says) and ray. `memory` bounds what all workers on this
-        machine take together beside the graphs; without it, that of the Explainer does. With `blame`, what each change
-        does to all of these predictions is written too (`Scan.blame`); blame=1000 looks at those that moved the most.
-        Of each flip, what did it and the least to undo are written (`Scan.flips`), the largest first, in at most
-        `flip_seconds`; 0 leaves them out.
+        Results are written to the folder `out` in parts (by default, to a temporary folder that is deleted with the
+        Scan). An interrupted scan resumes there, and the same scan always writes the same bytes. Engines: local
+        (`workers` processes on this machine, by default one per core) and ray. `memory` limits all workers on this
+        machine together, in addition to the graphs; by default it is that of the Explainer. `blame` also writes what
+        each change does to these predictions (`Scan.blame`); blame=1000 covers the thousand that moved most. The cause
+        and the undo of each flip are written (`Scan.flips`), largest first, within `flip_seconds`; 0 skips them.
         """
         check_flip_seconds(flip_seconds)
         question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
@@ -488,15 +489,15 @@ class Explainer:
         at_most: bool = False,
         depth: int | str | None = None,
     ) -> list[Explanation]:
-        """One Explanation a budget, each solved from where the one before it ended."""
+        """One Explanation per budget, each solved starting from the one before."""
         questions = [Question(budget, method, objective, at_most, depth=depth) for budget in budgets]
         engine, (row,) = self.session.locate([self.session.index.target(target)])
         return engine.frontier(int(row), questions, self.memory)
 
     def neighbourhood(self, target: Asked | Explanation | None = None) -> Neighbourhood:
-        """What lies around a target in both graphs, as a picture: `plot()`, `save("x.svg")`, or shown by a notebook.
+        """The surroundings of a target in both graphs: `plot()`, `save("x.svg")`, or displayed in a notebook.
 
-        Given an Explanation, its paths are drawn; else those of `explain(target)`.
+        Draws the paths of `explanation` if given, otherwise those of `explain(target)`.
         """
         found = target if isinstance(target, Explanation) else self.explain(target)
         return self.session.neighbourhood(found)
@@ -504,14 +505,14 @@ class Explainer:
     def replay(self, target: Asked, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added.
 
-        Where the model is another one, `under` says which answers: that of `after`, or of `before`.
+        If `model_before` differs, `under` selects the model: that of `after` or of `before`.
         """
         engine, (row,) = self.session.locate([self._only(target)])
         return engine.replay(int(row), self.session.index.paths(paths), add=add, under=under)
 
     def replay_edges(self, target: Asked, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
-        """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
-        these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
+        """Logits [num_classes] of the user's own model on a real graph: `after` with the edges of these paths as in
+        `before`; or `before` with them as in `after`."""
         engine, (row,) = self.session.locate([self._only(target)])
         return engine.replay_edges(int(row), self.session.index.paths(paths), add=add, under=under)
 

@@ -26,7 +26,7 @@ INVERSE_FACTORIALS = 1 / special.factorial(np.arange(2, 14))
 def kl_divergence(logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
     """KL(P || Q) = sum over classes of P log(P / Q), over the last axis; computed from logits, never below 0.
 
-    Not by that difference, which leaves nothing of a tiny divergence, but with v = logits_q - logits_p less its mean
+    Not computed by that difference, which cancels for a tiny divergence, but with v = logits_q - logits_p less its mean
     under P:  KL = log(sum P e^v) = log1p(sum P (e^v - 1 - v)), a sum of terms that are never negative.
     """
     z_p, z_q = np.broadcast_arrays(*(np.asarray(z, dtype=np.float64) for z in (logits_p, logits_q)))
@@ -91,8 +91,8 @@ def fidelity_minus(
 ) -> FloatArray:
     """The paper's Fidelity-KL-minus: KL(P_undone || P_before) / KL(P_after || P_before); lower is better.
 
-    1 when nothing is undone, 0 when what is undone carries the whole change; nan where nothing changed. `divergence`
-    stands for KL where columns are no classes.
+    1 if nothing is undone, 0 if what is undone accounts for the whole change; nan if nothing changed. `divergence`
+    replaces KL if columns are not classes.
     """
     return _ratio(divergence(logits_undone, logits_before), divergence(logits_after, logits_before))
 
@@ -105,7 +105,7 @@ def fidelity_plus(
 ) -> FloatArray:
     """The mirror image: KL(P_added || P_after) / KL(P_before || P_after); lower is better.
 
-    1 when nothing is added to `before`, 0 when what is added carries the whole change; nan where nothing changed.
+    1 if nothing is added to `before`, 0 if what is added accounts for the whole change; nan if nothing changed.
     """
     return _ratio(divergence(logits_added, logits_after), divergence(logits_before, logits_after))
 

@@ -32,7 +32,7 @@ NO_YES = ("no", "yes")  # what the two answers of one logit are called, where th
 LINKED = ("not linked", "linked")  # the same of a pair of nodes
 OUTPUTS = (CLASSES, BINARY, LABELS, VALUE)
 NEGLIGIBLE = 1e-9  # of a change: all of it is explained where no more is left
-MOST_DIGITS = 17  # that tell two numbers apart
+MOST_DIGITS = 17  # that distinguish two numbers
 ROUNDING = 1e-13  # of two numbers: what they differ by is noise
 NUM_PLACES = 24  # at which the slope of a probability is taken on the way from one prediction to another
 
@@ -53,13 +53,14 @@ def show_apart(values: Sequence[float], digits: int = 2, kind: str = "f") -> lis
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """What the columns mean; of values also what one unit of each is worth."""
+    """The meaning of the columns; for values, also the unit of each."""
 
     kind: Annotated[str, one_of(*OUTPUTS)] = CLASSES
     scales: Annotated[FloatArray | None, Shape("classes", finite=True)] = None  # of values
 
     def means(self, logits: FloatArray) -> FloatArray:
-        """What people are shown: probabilities of classes, of a yes in each column, or the values themselves."""
+        """What people see: probabilities of classes, the probability of yes in each column, or the values
+        themselves."""
         if self.kind == CLASSES:
             return np.asarray(special.softmax(logits, axis=-1))
         return np.asarray(logits if self.kind == VALUE else special.expit(logits))
@@ -71,31 +72,31 @@ class Output:
         return np.asarray(self.by_column(logits_p, logits_q).sum(axis=-1))
 
     def by_column(self, logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
-        """D column by column, where columns are apart from each other."""
+        """D column by column, for independent columns."""
         if self.kind == VALUE:
             unit = 1.0 if self.scales is None else self.scales
             return np.asarray(0.5 * ((np.asarray(logits_q) - logits_p) / unit) ** 2)
         return kl_of_logits(logits_p, logits_q)
 
     def apart(self, logits: FloatArray, others: FloatArray) -> FloatArray:
-        """How far predictions are apart: probability moved, summed over labels; of values their distance in units."""
+        """Distance of predictions: probability moved, summed over labels; for values, the distance in units."""
         moved = np.abs(self.means(logits) - self.means(others))
         if self.kind == VALUE and self.scales is not None:
             moved = moved / self.scales
         return np.asarray((0.5 if self.kind == CLASSES else 1.0) * moved.sum(axis=-1))
 
     def decide(self, logits: FloatArray) -> IntArray:
-        """The predicted class: of classes the likeliest; of one logit 1 for yes and 0 for no; [...]."""
+        """The predicted class: the likeliest of several; for one logit 1 for yes and 0 for no; [...]."""
         if self.kind == CLASSES:
             return np.asarray(np.argmax(logits, axis=-1))
         return np.asarray(logits[..., 0] > 0, dtype=np.int64)
 
-    def told(self, before: FloatArray, after: FloatArray) -> tuple[int, int]:
-        """Of one prediction its class before and after; of labels and values twice the column that moved most."""
-        old, new = self.told_of(before, after)
+    def label_pair(self, before: FloatArray, after: FloatArray) -> tuple[int, int]:
+        """Class of one prediction before and after; for labels and values, twice the column that moved most."""
+        old, new = self.label_pairs(before, after)
         return int(old), int(new)
 
-    def told_of(self, before: FloatArray, after: FloatArray) -> tuple[IntArray, IntArray]:
+    def label_pairs(self, before: FloatArray, after: FloatArray) -> tuple[IntArray, IntArray]:
         """The same of many; [...] each."""
         if self.kind in (CLASSES, BINARY):
             return self.decide(before), self.decide(after)
@@ -107,7 +108,7 @@ class Output:
         return 0 if self.kind == BINARY else label
 
     def weights(self, old: int, new: int, num_columns: int) -> FloatArray:
-        """What shares are told of, as weights of the columns: the new class against the old one, or one column."""
+        """What shares are shares of, as weights of the columns: the new class against the old one, or one column."""
         weights = np.zeros(num_columns)
         if self.kind == CLASSES:
             weights[new] += 1.0
@@ -118,17 +119,17 @@ class Output:
 
     @property
     def flip(self) -> str:
-        """Where a prediction goes whose decision changed, in words; empty for values, which decide nothing."""
+        """What happens to a prediction that flips, in words; empty for values, which have no decision."""
         return {CLASSES: "to another class", VALUE: ""}.get(self.kind, "to another answer")
 
     def class_name(self, label: int, names: Sequence[str]) -> str:
-        """The user's name of a class, else its number; of one logit `no` and `yes`."""
+        """The user's name of a class, else its number; for one logit, `no` and `yes`."""
         if label < len(names):
             return names[label]
         return NO_YES[label] if self.kind == BINARY and not names else str(label)
 
     def column_name(self, column: int, names: Sequence[str], num_columns: int) -> str:
-        """The user's name of a label or value, else what it is with its number."""
+        """The user's name of a label or value, else the word and its number."""
         if column < len(names):
             return names[column]
         word = "label" if self.kind == LABELS else "the value"
@@ -143,9 +144,9 @@ class Output:
         return [f"{word}_{k} ({names[k]})" if k < len(names) else f"{word}_{k}" for k in range(num_columns)]
 
     def slopes(self, labels: IntArray, before: FloatArray, after: FloatArray) -> FloatArray:
-        """Weights of the columns that make shares of what is told of shares of the logits. [n, num_columns].
+        """Weights of the columns that turn shares of logits into shares of a probability or value. [n, num_columns].
 
-        Told is the probability of each one's label, or its value. The weights are its slopes, averaged over the
+        The probability is that of each one's label. The weights are its slopes, averaged over the
         straight way between the logits [n, num_columns], so that the whole change gives exactly what it moved by.
         """
         rows, columns = np.arange(len(before)), np.zeros_like(labels) if self.kind == BINARY else labels
@@ -167,7 +168,7 @@ class Output:
         return np.asarray(found + np.where(whole > 0, missing, 0.0)[:, None] * delta)
 
     def flipped(self, before: FloatArray, after: FloatArray) -> BoolArray:
-        """Whether the decision changed: another class, or a label that came or went; of values never."""
+        """Whether the decision changed: another class, or a label that came or went; never for values."""
         if self.kind == CLASSES:
             return np.asarray(self.decide(before) != self.decide(after))
         if self.kind == VALUE:
@@ -189,12 +190,12 @@ class Output:
         return max(1.0 - share, NEGLIGIBLE) ** (2 if self.kind == VALUE else 1)
 
     def check(self) -> None:
-        """Values, and nothing else, have units."""
+        """Only values have units."""
         require((self.scales is not None) == (self.kind == VALUE), "`output.scales` should be the units of values")
         require(self.scales is None or (self.scales > 0).all(), "`output.scales` should be above 0")
 
     def check_width(self, width: int, what: str) -> None:
-        """Refuse a record of another number of columns."""
+        """Refuse a record with another number of columns."""
         if self.scales is not None and len(self.scales) != width:
             raise InputError(f"Expected a unit for each of {width} values in {what} (got {len(self.scales)}).")
         if self.kind == BINARY and width != 1:

@@ -44,7 +44,7 @@ class NamedExplanation(PyGExplanation):  # type: ignore[misc]
     def visualize_graph(
         self, path: str | None = None, backend: str | None = None, node_labels: list[str] | None = None
     ) -> None:
-        """As PyG draws it, with the names of the nodes where there are any."""
+        """As PyG draws it, with the names of the nodes, if any."""
         super().visualize_graph(path, backend, self.get("node_names") if node_labels is None else node_labels)
 
 
@@ -54,7 +54,7 @@ class NamedHeteroExplanation(HeteroExplanation):  # type: ignore[misc]
     def visualize_graph(
         self, path: str | None = None, node_labels: dict[str, list[str]] | None = None, **ranges: Any
     ) -> None:
-        """As PyG draws it, with the names of the nodes where there are any."""
+        """As PyG draws it, with the names of the nodes, if any."""
         named = self.collect("node_names", True)
         super().visualize_graph(path, (named or None) if node_labels is None else node_labels, **ranges)
 

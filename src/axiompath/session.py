@@ -195,7 +195,7 @@ class Session:
         before, after = (side.data for side in (self.pair.before, self.pair.after))
         if before is None or after is None:
             raise InputError(
-                "Expected targets that both graphs have (got one that `after` alone has, and stored graphs are read as "
+                "Expected targets that both graphs have (got one that only `after` has, and stored graphs are read as "
                 "they are: `before` cannot be given the node, to stand there without edges); give Data, such as "
                 "axiompath.read_graph makes of the files that they were converted from."
             )
@@ -274,9 +274,9 @@ def open_paths(
         if digest_network(old.network) == digest_network(change.network):
             continue
         other = old.compare()
-        told = [(one.unit, one.network.num_classes, one.network.output) for one in (change, other)]
-        if told[0] != told[1]:
-            words = [f"{columns} columns of {kind} for each {unit}" for unit, columns, kind in told]
+        signatures = [(one.unit, one.network.num_classes, one.network.output) for one in (change, other)]
+        if signatures[0] != signatures[1]:
+            words = [f"{columns} columns of {kind} for each {unit}" for unit, columns, kind in signatures]
             raise InputError(
                 f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}); what is not "
                 "the same thing cannot have changed."

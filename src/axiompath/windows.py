@@ -114,7 +114,7 @@ class WindowSession(Session):
         frame = list_moves(self.unit, self.output, ids, before, after, self.names)
         order = np.argsort(ids, kind="stable")
         rows = order[np.searchsorted(ids[order], frame.target.to_numpy(dtype=np.int64))]
-        _, labels = self.output.told_of(before[rows], after[rows])
+        _, labels = self.output.label_pairs(before[rows], after[rows])
         columns = np.zeros_like(labels) if before.shape[1] == 1 else labels
         at = before[rows]
         for leg, share in self.legs()[1].items():
@@ -183,7 +183,7 @@ def open_windows(
         raise InputError(NO_LINKS)
     packed = replace(usage, call=PackedCall(windows.packing, usage.call, window=True))
     pack = windows.packing.pack
-    _tell_advancing(model, windows, packed)
+    _warn_of_state(model, windows, packed)
     found = open_session(
         model,
         pack(windows.start),
@@ -203,7 +203,7 @@ def open_windows(
     return replace(session, path_engine=replace(found.path_engine, node_names=session.node_names))
 
 
-def _tell_advancing(model: Any, windows: Windows, usage: Usage) -> None:
+def _warn_of_state(model: Any, windows: Windows, usage: Usage) -> None:
     """A model that, called twice, answers otherwise the second time: every call begins with the state that it has."""
     duplicate, packed = copy_model(model), windows.packing.pack(windows.after)
     answers = []

@@ -236,7 +236,7 @@ def test_labels_and_values(output):
     z0, z1 = blame.logits_before[blame.class_after], blame.logits_after[blame.class_after]
     ends = (special.expit(z0), special.expit(z1)) if output == "labels" else (z0, z1)
     np.testing.assert_allclose(blame.prob_shares.sum(), ends[1] - ends[0], atol=1e-9)
-    assert ("label" in blame.told) == (output == "labels")
+    assert ("label" in blame.quantity) == (output == "labels")
 
 
 def test_a_model_that_no_reader_understands_is_blamed_without_paths():
@@ -322,7 +322,7 @@ def test_a_change_too_small_for_two_digits_is_told_with_more():
     near = replace(explanation, prob_before=np.array([0.49991]), prob_after=np.array([0.50012]), **binary)
     assert near.headline.endswith("(probability of yes: 0.4999 before, 0.5001 after)")
     still = replace(told, logits_after=told.logits_before, class_after=told.class_before)
-    chance = f"{still.told_after:.2f}"
+    chance = f"{still.predicted_after:.2f}"
     assert f" stayed in class {still.class_after} ({chance} before, {chance} after)" in still.headline
 
 
@@ -352,7 +352,7 @@ def test_the_record_is_saved_shown_and_checked(tmp_path):
         kind in ("node added", "node removed", "features changed") for kind in blame.kinds
     ]
     assert "node-0" in blame.summary()
-    assert "Exact, by all subsets" in str(blame)
+    assert "Exact, over all subsets" in str(blame)
     assert blame.summary(limit=1).count("\n") == 3
     blame.save(tmp_path / "blame.json")
     again = axiompath.Blame.load(tmp_path / "blame.json")
@@ -409,7 +409,7 @@ def test_stored_graphs_are_blamed_as_those_in_memory(tmp_path):
         expected, found = whole.blame(target), on_disk.blame(target)
         assert found.changes == expected.changes
         np.testing.assert_allclose(found.shares, expected.shares, atol=1e-6)  # stored in float32
-        goal = max(0.5 * (expected.told_before + expected.told_after), expected.told_before + 1e-4)
+        goal = max(0.5 * (expected.predicted_before + expected.predicted_after), expected.predicted_before + 1e-4)
         undone = [explainer.undo(target, below=goal) for explainer in (whole, on_disk)]
         assert undone[0].changes == undone[1].changes
         np.testing.assert_allclose(undone[0].logits, undone[1].logits, atol=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from axiompath.blame.brief import MOST_LISTED, MOST_PLAYERS, Brief, brief_target, group_values
-from axiompath.blame.goal import tell
+from axiompath.blame.goal import predicted_values
 from axiompath.blame.shapley import all_subsets, shapley_weights
 from axiompath.explain.moved import find_flipped
 from support.players import evolve, open_model
@@ -45,11 +45,11 @@ def test_shares_are_exact_for_the_groups_and_sum_to_the_change(name):
         evaluator = explainer.session.subsets.open(explainer.session.root(target))
         groups = [np.flatnonzero(np.isin(evaluator.changes.id, some)) for some in ids]
         subsets, output = all_subsets(len(ids)), explainer.session.output
-        found = tell(output, brief.class_after, group_values(evaluator, groups, subsets))
+        found = predicted_values(output, brief.class_after, group_values(evaluator, groups, subsets))
         for place in np.random.default_rng(0).permutation(len(subsets))[:10]:  # the literal twin: the user's own model
             undone = [number for some, kept in zip(ids, subsets[place], strict=True) if not kept for number in some]
             logits = np.atleast_2d(explainer.what_if(target, undo=undone))
-            assert tell(output, brief.class_after, logits)[0] == pytest.approx(found[place], abs=1e-5)
+            assert predicted_values(output, brief.class_after, logits)[0] == pytest.approx(found[place], abs=1e-5)
         twin = [shapley_weights(subsets, player) @ found for player in range(len(ids))]
         np.testing.assert_allclose([cause.share for cause in brief.causes], twin, rtol=0, atol=1e-9)
 

@@ -11,7 +11,7 @@ from torch_geometric.nn import GCN
 import axiompath
 from axiompath.blame import enough, tries
 from axiompath.blame.cost import TooDear
-from axiompath.blame.tries import Tries
+from axiompath.blame.tries import TriedSets
 from axiompath.explain import answer
 from axiompath.explain.question import Question
 from axiompath.outputs import Output
@@ -88,7 +88,7 @@ def test_fewest_of_an_order_is_its_shortest_start(explainer):
             assert f"{len(told.paths)} paths explain" in told.status
         else:
             assert len(told.paths) == first
-            assert "No shorter start of this order explains 0.6." in told.status
+            assert "No shorter prefix of this ranking explains 0.6." in told.status
 
 
 def test_the_default_is_nine_tenths_and_a_budget_takes_precedence(explainer):
@@ -175,7 +175,7 @@ def test_a_budget_is_a_limit_and_never_worse_than_no_change(monkeypatch, afforda
     values = {(): 0.0, (0,): -3.0, (1,): 4.0, (2,): 5.0, (0, 1): 1.0, (0, 2): 2.0, (1, 2): 9.0, (0, 1, 2): 0.9}
     free = np.arange(3)
 
-    class Game(Tries):
+    class Game(TriedSets):
         left = 1.0
 
         def __init__(self):
@@ -240,16 +240,16 @@ def test_where_the_time_ends_the_best_that_was_tried_is_the_answer(monkeypatch, 
     before, after = evolve(1, 300, num_nodes=40, kinds=("edges",))
     _, explainer = open_model("gcn", before, after)
     target = int(explainer.moved().target[0])
-    tried, margins = [], Tries.margins
+    tried, margins = [], TriedSets.margins
 
     def record(self, undone, **options):
         found = margins(self, undone, **options)
         tried.extend(found[: len(found) if undone.shape[1] == number else 0])
         return found
 
-    monkeypatch.setattr(Tries, "margins", record)
+    monkeypatch.setattr(TriedSets, "margins", record)
     monkeypatch.setattr(enough, "blame_target", lambda *_, **__: (_ for _ in ()).throw(TooDear("no time for it")))
-    monkeypatch.setattr(Tries, "affords", lambda self, number, part=0.5: False)
+    monkeypatch.setattr(TriedSets, "affords", lambda self, number, part=0.5: False)
     clock = itertools.count()
     monkeypatch.setattr(tries.time, "monotonic", lambda: next(clock) * 0.1)
     found = explainer.enough(target, budget=number, seconds=1.0)

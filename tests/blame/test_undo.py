@@ -14,7 +14,7 @@ from torch import nn
 import axiompath
 from axiompath.blame.cost import TooDear, predict_seconds
 from axiompath.blame.goal import UndoGoal
-from axiompath.blame.tries import NUM_JUDGED, Tries
+from axiompath.blame.tries import NUM_JUDGED, TriedSets
 from support.players import evolve, make, open_model, own_answers, targets_of
 from support.references import literal_applied
 
@@ -129,7 +129,7 @@ def test_other_goals_and_refusals():
     third = ({0, 1, 2} - {blame.class_before, blame.class_after}).pop()
     to = explainer.undo(target, to=third)
     assert to.restored == (to.changes != ())
-    low = blame.told_before + 0.1 * (blame.told_after - blame.told_before)
+    low = blame.predicted_before + 0.1 * (blame.predicted_after - blame.predicted_before)
     below = explainer.undo(target, below=low)
     assert below.restored
     assert f"below {low:g}" in below.goal
@@ -159,8 +159,8 @@ def test_values_and_labels():
     with pytest.raises(axiompath.InputError, match="below="):
         values.undo(0)
     blame = values.blame(0)
-    middle = (blame.told_before + blame.told_after) / 2
-    undo = values.undo(0, below=max(middle, blame.told_before + 1e-6))
+    middle = (blame.predicted_before + blame.predicted_after) / 2
+    undo = values.undo(0, below=max(middle, blame.predicted_before + 1e-6))
     assert undo.restored
     for seed in range(20):
         before, after = evolve(seed, 6)
@@ -305,10 +305,10 @@ def test_many_sets_that_tie_are_each_put_to_the_users_model():
     target = int(explainer.moved().target[0])
     evaluator = explainer.session.subsets.open(explainer.session.root(target))
     tied = UndoGoal("a tie", lambda logits: np.zeros(len(logits)), lambda logits: np.zeros(len(logits), dtype=bool))
-    search = Tries(evaluator, tied, np.ones(evaluator.num_changes), np.arange(evaluator.num_changes), 60.0)
+    search = TriedSets(evaluator, tied, np.ones(evaluator.num_changes), np.arange(evaluator.num_changes), 60.0)
     sets = np.zeros((3 * NUM_JUDGED, 1), dtype=np.int64)
     assert search.first_that_holds(sets, np.zeros(len(sets))) == (None, False)
-    hurried = Tries(evaluator, tied, np.ones(evaluator.num_changes), np.arange(evaluator.num_changes), 60.0)
+    hurried = TriedSets(evaluator, tied, np.ones(evaluator.num_changes), np.arange(evaluator.num_changes), 60.0)
     hurried.started -= 40.0
     assert hurried.first_that_holds(sets, np.zeros(len(sets))) == (None, True)
 

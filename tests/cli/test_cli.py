@@ -374,7 +374,7 @@ def test_interrupting_stops_without_a_traceback(tmp_path):
 def test_blame_and_undo_of_the_demo(call, files):
     code, text, _ = call("blame", *files)
     assert code == 0
-    assert "Exact, by all subsets" in text
+    assert "Exact, over all subsets" in text
     code, text, _ = call("blame", *files, "--by", "kind", "--json")
     assert code == 0
     assert json.loads(text)[0]["format"] == "axiompath.blame"
@@ -383,6 +383,6 @@ def test_blame_and_undo_of_the_demo(call, files):
     assert json.loads(text)[0]["restored"]
     code, text, _ = call("blame", *files, "--no-paths")
     assert code == 0
-    assert "Exact, by all subsets" in text
+    assert "Exact, over all subsets" in text
     code, text, _ = call("blame", *files, "--no-paths", "--target", "0")
     assert code == 0

@@ -40,7 +40,7 @@ def test_records_have_a_length_and_tables_with_names(explainer):
     told, blame = explainer.explain(0, 3), explainer.blame(0)
     assert len(told) == len(told.to_frame()) == 3
     assert len(blame) == len(blame.to_frame()) == len(blame.shares)
-    undo = explainer.undo(0, below=float(blame.told_after) - 1e-3)
+    undo = explainer.undo(0, below=float(blame.predicted_after) - 1e-3)
     frame = undo.to_frame()
     assert len(undo) == len(frame) == len(undo.changes)
     assert list(frame.columns) == ["change", "kind", "src", "src_name", "dst", "dst_name"]
@@ -53,7 +53,7 @@ def test_a_summary_goes_from_what_happened_to_the_paths(explainer):
     told = explainer.explain(0, 3)
     text, happened = told.summary(), explainer.happened(0)
     order = [text.index(part) for part in (
-        told.headline, happened.blame.row_name(0), "Exact, by all subsets", "altered paths", "in brackets their shares"
+        told.headline, happened.blame.row_name(0), "Exact, over all subsets", "altered paths", "in brackets"
     )]  # fmt: skip
     assert order == sorted(order)
     if happened.undo is not None:

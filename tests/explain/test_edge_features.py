@@ -120,7 +120,7 @@ def test_stories_find_by_themselves_whose_course_to_tell(pooled):
     last = AFTER.clone()
     last.edge_attr[0] -= 2.0
     last.x[2] += 1.0
-    stories = axiompath.tell_stories(Bonds(pooled).double().eval(), [BEFORE, AFTER, last])
+    stories = axiompath.build_stories(Bonds(pooled).double().eval(), [BEFORE, AFTER, last])
     assert {story.target for story in stories} == ({0} if pooled else {0, 1, 2, 3, 4, 5})
     assert max(story.residual for story in stories) < 1e-9
 
@@ -142,7 +142,7 @@ def test_a_scan_holds_the_edges_on_its_paths(tmp_path, pooled):
     [
         (lambda data: data.update({"edge_attr": torch.rand(9, 3)}), r"edge features of the same width \(got 2 in"),
         (lambda data: data.update({"edge_attr": None}), "asks for `edge_attr`, which `after` does not have"),
-        (lambda data: data.update({"edge_attr": data.edge_attr[:4]}), "holds? one row an edge|could not be run"),
+        (lambda data: data.update({"edge_attr": data.edge_attr[:4]}), "holds? one row per edge|could not be run"),
         (lambda data: data.edge_attr.__setitem__((0, 0), float("nan")), "finite edge features|NaN"),
     ],
 )

@@ -245,7 +245,7 @@ def test_the_default_is_exact_everywhere(explainer, tmp_path):
 
     asked = [
         explainer.explain, explainer.explain_many, explainer.frontier, explainer.scan, axiompath.select,
-        selection.select_budgets, selection.select_many, axiompath.tell_stories, axiompath.pyg.PyGAlgorithm,
+        selection.select_budgets, selection.select_many, axiompath.build_stories, axiompath.pyg.PyGAlgorithm,
         report.build_explainer_report,
         cli.explain, cli.story, cli.report, cli.scan, axiompath.explain.question.Question,
     ]  # fmt: skip
@@ -315,7 +315,7 @@ def test_bad_questions_are_refused_before_any_work(explainer):
         explainer.explain(0, 3, "best")
     with pytest.raises(ValueError, match=r"Expected an objective among sufficiency, necessity"):
         explainer.explain(0, 3, objective="beauty")
-    with pytest.raises(ValueError, match=r"at_most with the methods convex and exact alone \(got 'topk'\)"):
+    with pytest.raises(ValueError, match=r"at_most only with the methods convex and exact \(got 'topk'\)"):
         explainer.explain(0, 3, "topk", at_most=True)
     with pytest.raises(ValueError, match=r"Expected paths of 3 node numbers each"):
         explainer.replay(0, [[1, 2]])

@@ -262,7 +262,7 @@ def test_what_groups_cannot_be_is_said(explainer):
     with pytest.raises(axiompath.InputError, match="which neither graph has"):
         explainer.replay(target, [[ANY, -1, 0, target]])
     values = explainer.explain(target, 5, depth="auto").to_dict()
-    with pytest.raises(axiompath.InputError, match="`groups` should be one a path that holds -2"):
+    with pytest.raises(axiompath.InputError, match="`groups` should be one per path that holds -2"):
         axiompath.Explanation.from_dict({**values, "groups": []})
     broken = json.loads(json.dumps(values))
     broken["groups"][0]["size"] = "many"

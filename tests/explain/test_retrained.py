@@ -195,7 +195,7 @@ def test_blame_equals_brute_force_owen_values_on_literal_graphs(names, by):
         e = explainer.explain(target, 2)
         data = np.array([kind != "model retrained" for kind in blame.kinds])
         np.testing.assert_allclose(blame.shares[data].sum(axis=0), e.data_share, atol=1e-9)
-        assert math.isclose(blame.prob_shares.sum(), blame.told_after - blame.told_before, abs_tol=1e-9)
+        assert math.isclose(blame.prob_shares.sum(), blame.predicted_after - blame.predicted_before, abs_tol=1e-9)
         done += 1
         if done == 2:
             return
@@ -345,7 +345,7 @@ def test_stories_take_a_model_for_each_snapshot(tmp_path):
     before, after = evolve(3, 5)
     models = [make("gcn", 1), make("gcn3", 2), make("gcn", 3), make("gcn", 3)]
     snapshots = [before, after, before, after]
-    told = axiompath.tell_stories(models, snapshots)
+    told = axiompath.build_stories(models, snapshots)
     assert len(told) > 0
     for story in told:
         assert story.residual < 1e-9
@@ -362,7 +362,7 @@ def test_stories_take_a_model_for_each_snapshot(tmp_path):
     page = axiompath.report.build_report(told)
     assert re.search(r'"kinds":\s*\[[^\]]*"model"', page)
     with pytest.raises(InputError, match="Expected a model for each of the 4 snapshots"):
-        axiompath.tell_stories(models[:2], snapshots)
+        axiompath.build_stories(models[:2], snapshots)
     scans = list(axiompath.scan_sequence(models, snapshots, tmp_path / "scans", workers=1, progress=False))
     assert [("model before" in scan.origin.digests) for scan in scans] == [True, True, False]
 
@@ -456,7 +456,7 @@ def test_what_cannot_be_combined_says_so(tmp_path):
         explainer.explain(target, depth="auto")
     with pytest.raises(InputError, match="two models of one depth for edges of single layers"):
         explainer.explain(target, by="layer_edge")
-    with pytest.raises(InputError, match="Expected interactions of data and model alone"):
+    with pytest.raises(InputError, match="Expected interactions only of data and model"):
         explainer.blame(target, interactions=True)
     with pytest.raises(InputError, match=r"3 columns of classes for each node \(got 5 columns"):
         axiompath.Explainer(new, before, after, model_before=GCN(4, 6, 2, 5).double(), paths=False)

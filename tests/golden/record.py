@@ -358,7 +358,7 @@ def ask_array(notes: Notes, key: str, question: Callable[..., Any], *given: Any,
 
 
 def ask_sequence(notes: Notes, given: Sequence, folder: Path) -> None:
-    stories = axiompath.tell_stories(given.model, given.snapshots, budget=4, top=4, **given.options)
+    stories = axiompath.build_stories(given.model, given.snapshots, budget=4, top=4, **given.options)
     notes.frame("stories", stories.to_frame())
     for place, story in enumerate(stories):
         key = f"story:{place}"

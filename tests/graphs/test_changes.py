@@ -1,4 +1,4 @@
-"""What happened to the graph, one row a change: against the literal twin, in memory and on disk, small and large."""
+"""What happened to the graph, one row per change: against the literal twin, in memory and on disk, small and large."""
 
 import time
 

@@ -79,7 +79,7 @@ def test_class_names_come_in_any_row(model, kind):
     names = IN_A_ROW[kind](["no", "yes"])
     explainer = axiompath.Explainer(model, before, after, class_names=names)
     assert explainer.class_names == ("no", "yes")
-    assert axiompath.tell_stories(model, [before, after], class_names=names)[0].class_names == ("no", "yes")
+    assert axiompath.build_stories(model, [before, after], class_names=names)[0].class_names == ("no", "yes")
 
 
 def test_rows_in_another_order_need_a_mapping(model):
@@ -154,13 +154,13 @@ def test_a_saved_graph_has_a_name_for_every_node_and_each_once(tmp_path):
 def test_sequences_take_names_of_whichever_snapshot_has_as_many_rows(model, tmp_path):
     snapshots = [graph(IDS, OLD), graph(IDS[::-1], NEW), graph([500, *IDS], [*NEW, (500, 100)])]
     names = np.array(["Eve", *NAMES])
-    (story,) = axiompath.tell_stories(model, snapshots, [300], 3, node_names=names)
+    (story,) = axiompath.build_stories(model, snapshots, [300], 3, node_names=names)
     assert story.name == "Cid"
     assert story.explanations[0].name_of(400) == "Dan"
     scans = list(axiompath.scan_sequence(model, snapshots, tmp_path, node_names=names, min_kl=0, workers=1))
     found = {node: name for scan in scans for e in scan for node, name in e.node_names.items()}
     assert found == {**CALLED, 500: "Eve"}
-    for ask in (axiompath.tell_stories, lambda *given, **named: axiompath.scan_sequence(*given, tmp_path, **named)):
+    for ask in (axiompath.build_stories, lambda *given, **named: axiompath.scan_sequence(*given, tmp_path, **named)):
         with pytest.raises(InputError, match=r"names in a row, which fit the rows of several snapshots"):
             ask(model, snapshots, node_names=NAMES)
 
@@ -202,7 +202,7 @@ def test_graphs_of_different_sizes_matched_by_row_are_warned_of(model):
 def test_a_sequence_is_warned_of_once(model):
     snapshots = [graph([*IDS, 500, 600][:size], OLD, numbered=False) for size in (4, 5, 6)]
     with pytest.warns(MatchedByRow) as told:
-        axiompath.tell_stories(model, snapshots, [0], 2)
+        axiompath.build_stories(model, snapshots, [0], 2)
     assert [str(warning.message)[:38] for warning in told] == ["The snapshots have 4, 5, 6 nodes, and "]
     assert told[0].filename == __file__
 
@@ -319,7 +319,7 @@ def test_the_command_line_warns_on_stderr_once(call, saved_model, tmp_path, kind
         assert code == 0, error
         json.loads(text)
         assert error.count("Warning: The ") == 1, (command, error)
-        assert "nothing but their row says which is which" in error
+        assert "nodes and no ids: row i of one" in error
         assert ".py" not in error
 
 
@@ -373,10 +373,10 @@ def test_every_question_takes_a_name(model, tmp_path, kind):
 def test_names_that_graphs_bring_along_go_into_stories_and_scans(model, tmp_path):
     rows = [("Ann", "Ben", 0), ("Ben", "Cid", 1), ("Cid", "Dan", 1), ("Ann", "Dan", 2), ("Ann", "Cid", 3)]
     sequence = axiompath.snapshots(rows, 1, 2, features=lambda moment: np.eye(4, model.in_channels)[moment.nodes])
-    told = axiompath.tell_stories(model, sequence, ["Ben"])
+    told = axiompath.build_stories(model, sequence, ["Ben"])
     assert told["Ben"].name == "Ben"
     assert told[0].snapshot_names == sequence.names
-    with pytest.raises(InputError, match="Expected the name of a target whose story is told: 'Ben'"):
+    with pytest.raises(InputError, match="Expected the name of a target that has a story: 'Ben'"):
         told["Zoe"]
     for scan in axiompath.scan_sequence(model, sequence, tmp_path / "scan", progress=False, workers=1, min_kl=0):
         assert set(scan.moved().name) <= {"Ann", "Ben", "Cid", "Dan"}

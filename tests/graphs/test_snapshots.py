@@ -624,7 +624,10 @@ def test_time_and_new_events_are_told_apart_in_blame_and_in_files(tmp_path):
         assert changes.loc["edge removed", "last_event"] == 5
         groups = explainer.blame("Bob", by="reason").by_group().set_index("group").share
         assert set(groups.index) == {"time", "events"}
-        before, after = (explainer.happened("Bob").blame.told_before, explainer.happened("Bob").blame.told_after)
+        before, after = (
+            explainer.happened("Bob").blame.predicted_before,
+            explainer.happened("Bob").blame.predicted_after,
+        )
         assert abs(groups.sum() - (after - before)) < 1e-9
     with pytest.raises(InputError, match=r"Expected ends after the times .*row 3 ends before it"):
         snapshots(table.assign(until=[None, None, 3, None]), 5, 10, end="until")

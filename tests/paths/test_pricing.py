@@ -364,7 +364,7 @@ def test_a_report_and_a_story_of_many_paths(explainer, monkeypatch):
     assert "altered paths, about" not in axiompath.build_report(explainer, [target], [1, 4])
     torch.manual_seed(0)
     model, graphs = GCN(8, 16, 2, 4).eval(), evolving_graph(400, 40)
-    (story,) = axiompath.tell_stories(model, graphs, [target], 4)
+    (story,) = axiompath.build_stories(model, graphs, [target], 4)
     assert "Found among" in story.explanations[0].status
     assert story.residual < 1e-9
 

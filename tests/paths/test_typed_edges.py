@@ -17,7 +17,7 @@ TOLD = dict(zip(RELATIONS, (2, 1, 3), strict=True))  # columns of the features o
 
 
 @st.composite
-def told_pairs(draw, max_nodes=4):
+def pairs_with_features(draw, max_nodes=4):
     """(before, after): typed graphs whose edges have features, of which some changed."""
     graphs = draw(typed_pairs(max_nodes))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -77,7 +77,7 @@ class Told(nn.Module):
 
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 @settings(relaxed, max_examples=3)
-@given(graphs=told_pairs(max_nodes=2))
+@given(graphs=pairs_with_features(max_nodes=2))
 def test_convolutions_that_are_given_edge_features_are_complete_path_by_path(kind, graphs):
     assert_exact(randomise(Told(kind), len(kind)), *graphs)
 
@@ -85,7 +85,7 @@ def test_convolutions_that_are_given_edge_features_are_complete_path_by_path(kin
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 @settings(relaxed, max_examples=10)
-@given(graphs=told_pairs(max_nodes=3))
+@given(graphs=pairs_with_features(max_nodes=3))
 def test_and_on_larger_graphs(kind, graphs):
     assert_exact(randomise(Told(kind), len(kind)), *graphs)
 
@@ -177,7 +177,7 @@ def spoiled(graph, how):
 REFUSED = {
     "none": (r"`after\[\('author', 'writes', 'paper'\)\].edge_attr`.*\(got none\); add", "could not be run"),
     "wide": (r"same width for \('author', 'writes', 'paper'\) \(got 2 in `before` and 4 in `after`\); pad",) * 2,
-    "few": (r"after\[\('author', 'writes', 'paper'\)\].edge_attr to hold one row an edge, .*got \(1, 2\)",) * 2,
+    "few": (r"after\[\('author', 'writes', 'paper'\)\].edge_attr to hold one row per edge, .*got \(1, 2\)",) * 2,
     "nan": (r"finite edge features in `after\[\('author', 'writes', 'paper'\)\].edge_attr`",) * 2,
 }
 

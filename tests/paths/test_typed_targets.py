@@ -167,7 +167,7 @@ def test_links_of_two_types_through_every_call(tmp_path):
     for target in scan.to_frame().target:
         assert scan[target].relations == explainer.explain(target, 10).relations
     assert scan[("author", 1), ("paper", 2)].name == scan[("author a1", "paper p2")].name == found.name
-    stories = axiompath.tell_stories(model, [before, after, before])
+    stories = axiompath.build_stories(model, [before, after, before])
     assert max(story.residual for story in stories) < 1e-9
     for bad, words in (
         ((("paper", 1), ("paper", 2)), r"a pair of author and paper, which the model answers for"),

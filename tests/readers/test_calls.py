@@ -269,7 +269,7 @@ def test_stories_scans_and_pyg_pass_the_call_on(tmp_path):
 
     with torch.no_grad():
         logits = [call(model, data).numpy() for data in graphs]
-    stories = axiompath.tell_stories(model, graphs, budget=3, call=call, top=2)
+    stories = axiompath.build_stories(model, graphs, budget=3, call=call, top=2)
     for story in stories:
         np.testing.assert_allclose(story.logits, [answer[story.target] for answer in logits], atol=1e-11)
     ranked = np.sum([kl_divergence(new, old) for old, new in pairwise(logits)], axis=0)

@@ -263,7 +263,7 @@ BAD_INPUT = {
     "no features": ({"x": None}, ValueError, r"to carry node features `x`"),
     "an empty graph": ({"x": X[:0], "edge_index": EDGES[:, :0]}, ValueError, r"one node \(got an empty graph\)"),
     "weights in one snapshot": ({"edge_weight": torch.ones(40)}, ValueError, r"or neither \(`before` has none\)"),
-    "weights of another length": ({"edge_weight": torch.ones(39)}, ValueError, r"one number an edge"),
+    "weights of another length": ({"edge_weight": torch.ones(39)}, ValueError, r"one number per edge"),
     "infinite weights": ({"edge_weight": torch.full((40,), float("inf"))}, ValueError, r"finite weights"),
     "repeated names": ({"n_id": torch.zeros(12, dtype=torch.long)}, ValueError, r"different non-negative integers"),
 }  # fmt: skip

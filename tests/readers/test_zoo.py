@@ -40,39 +40,29 @@ LOOKED_INTO = {
 }
 TYPED = {"HeteroConv", "HGTConv", "HANConv"}  # tried in test_types.py
 PAGE = ROOT / "docs" / "models.md"
-MARKS = ("<!-- convolutions -->", "<!-- end of convolutions -->")
-MODEL_MARKS = ("<!-- models -->", "<!-- end of models -->")
+MARKS = ("<!-- refusals -->", "<!-- end of refusals -->")
 MODEL_CLASSES = [name for name in models.__all__ if isinstance(getattr(models, name), type)]
 
 
-def tell_convolutions():
-    """A table of every convolution of PyG: how it is read, in the words of its reader, or why it is not."""
-    rows = ["| convolution | read | as, or why not |", "|---|---|---|"]
-    for name in sorted(set(pyg_conv.__all__) - {"MessagePassing"}, key=str.lower):
-        kind = getattr(pyg_conv, name)
-        if kind in READERS:
-            rows.append(f"| `{name}` | yes | {READERS[kind].__doc__.splitlines()[0]} |")
-        elif name in LOOKED_INTO:
-            rows.append(f"| `{name}` | yes | {LOOKED_INTO[name]} |")
-        else:
-            rows.append(f"| `{name}` | no | {REASONS[kind]} |")
-    return "\n".join(rows)
-
-
-def tell_models():
-    """The same of every model."""
-    rows = ["| model | read | as, or why not |", "|---|---|---|"]
+def list_refusals():
+    """A table of the convolutions and models of PyG that are refused, by reason; all others are read, as tests show."""
+    convolutions = sorted(set(pyg_conv.__all__) - {"MessagePassing"} - set(LOOKED_INTO), key=str.lower)
+    reasons = {name: REASONS[kind] for name in convolutions if (kind := getattr(pyg_conv, name)) not in READERS}
     for name in sorted(MODEL_CLASSES, key=str.lower):
         reason = WHOLE_MODELS.get(getattr(models, name))
-        rows.append(f"| `{name}` | {'no' if reason else 'yes'} | {reason or TRIED_MODELS[name][0]} |")
-    return "\n".join(rows)
+        if reason is None:
+            assert name in TRIED_MODELS
+        else:
+            reasons[name] = reason
+    names = {reason: [name for name in reasons if reasons[name] == reason] for reason in reasons.values()}
+    rows = [f"| {', '.join(f'`{name}`' for name in some)} | {reason} |" for reason, some in names.items()]
+    return "\n".join(["| class | reason, and what to do |", "|---|---|", *rows])
 
 
-def test_the_page_of_models_lists_every_convolution_and_every_model_of_pyg():
+def test_the_page_of_models_lists_every_refused_class_of_pyg():
     """A new one must not go unnoticed: it is read, or refused for a reason of its own. (Run this file to write it.)"""
     page = PAGE.read_text()
-    for marks, told in ((MARKS, tell_convolutions()), (MODEL_MARKS, tell_models())):
-        assert page.split(marks[0])[1].split(marks[1])[0].strip() == told
+    assert page.split(MARKS[0])[1].split(MARKS[1])[0].strip() == list_refusals()
 
 
 def test_every_convolution_that_is_read_is_tried():
@@ -491,6 +481,5 @@ def test_every_model_that_is_not_read_says_why(kind):
 
 
 if __name__ == "__main__":
-    for marks, told in ((MARKS, tell_convolutions()), (MODEL_MARKS, tell_models())):
-        page = PAGE.read_text()
-        PAGE.write_text(f"{page.split(marks[0])[0]}{marks[0]}\n\n{told}\n\n{marks[1]}{page.split(marks[1])[1]}")
+    page = PAGE.read_text()
+    PAGE.write_text(f"{page.split(MARKS[0])[0]}{MARKS[0]}\n\n{list_refusals()}\n\n{MARKS[1]}{page.split(MARKS[1])[1]}")

@@ -25,7 +25,7 @@ def pages(tmp_path_factory):
     after = evolve_karate(before)
     explainer = axiompath.Explainer(model, before, after, class_names=["a", "b", "c", "d"])
     axiompath.save_report(folder / "report.html", explainer, [8, 13], budgets=[0, 3, 8])
-    stories = axiompath.tell_stories(model, [before, after, before], [8], 3)
+    stories = axiompath.build_stories(model, [before, after, before], [8], 3)
     axiompath.save_report(folder / "story.html", stories)
     torch.manual_seed(0)
     scanned = axiompath.Explainer(GCN(3, 16, 2, 3).eval(), *evolved(0, 80), class_names=CLASSES)

@@ -69,8 +69,8 @@ def test_it_opens_with_an_overview_and_asks_the_network_for_nothing(page, explai
     assert page.is_visible("#overview")
     assert page.locator("#moved tbody tr").count() == len(explainer.moved())
     told = explainer.happened(8)
-    assert page.inner_text("#told p >> nth=0").startswith(told.headline.removeprefix("Node "))
-    why = page.inner_text("#told p >> nth=1")
+    assert page.inner_text("#lead p >> nth=0").startswith(told.headline.removeprefix("Node "))
+    why = page.inner_text("#lead p >> nth=1")
     assert why.startswith(f"Because of {told.blame.row_name(0)} (")
     assert why.endswith(told.undo.sentence)
     assert page.locator("#statements > li").count() > 0
@@ -109,7 +109,7 @@ def test_what_happened_comes_first(page, explainer):
     open_target(page, 8)
     told = explainer.happened(8)
     assert page.inner_text("#undo") == told.undo.sentence
-    assert "Nothing smaller does" in page.inner_text("#undo")
+    assert "No smaller set is enough" in page.inner_text("#undo")
     rows = page.locator("#blame tbody tr")
     assert rows.count() == len(told.blame.shares) + 2
     assert rows.first.inner_text().startswith("before")
@@ -148,7 +148,7 @@ def test_what_happened_can_be_left_out_and_fits_a_telephone(explainer, open_page
     open_target(plain, 8)
     assert plain.is_hidden("#happened")
     plain.close()
-    assert "Nothing smaller does" in explainer.explain(8, 3).to_html(explainer.happened(8))
+    assert "No smaller set is enough" in explainer.explain(8, 3).to_html(explainer.happened(8))
     small = open_page(report, viewport={"width": 360, "height": 740})
     open_target(small, 8)
     assert small.evaluate("document.documentElement.scrollWidth") <= 360
@@ -416,7 +416,7 @@ def test_the_overview_sums_the_blame_of_its_targets(explainer):
     moves = moves_of_blames(blames, list_units(changes, pd.Series([], dtype=int), None), name_nodes(changes))
     expected = np.zeros(len(changes))
     for blame in blames:
-        way = np.sign(blame.told_after - blame.told_before)
+        way = np.sign(blame.predicted_after - blame.predicted_before)
         for ids, share in zip(blame.changes, blame.prob_shares, strict=True):
             expected[ids[0]] += way * share
     np.testing.assert_allclose(moves.by_unit, expected, atol=1e-12)

@@ -17,8 +17,8 @@ from axiompath.change.states import CAUSE_WORDS
 from axiompath.explain.explanation import Explanation
 from axiompath.report import scan_page
 from axiompath.report.moves import CHANGES, FLIPS, Moves
-from axiompath.report.scan_page import find_unusual, tell_coverage
-from axiompath.report.statements import find_groups, levels_of, tell_moves
+from axiompath.report.scan_page import describe_coverage, find_unusual
+from axiompath.report.statements import find_causes, find_groups, levels_of
 from axiompath.report.survey import survey_scan
 from axiompath.scan.flat import read_flat
 from support.scans import CLASSES, EVIL, evolved
@@ -103,8 +103,8 @@ def test_parts_by_cause_and_by_change_sum_to_everything(scan, survey):
     assert moves.found_by == CHANGES
     sums = np.bincount(moves.target, weights=moves.carried, minlength=len(moves.moved))
     np.testing.assert_allclose(sums, moves.moved, atol=1e-9)
-    assert sum(part for _, _, part in survey.told.by_kind) == pytest.approx(1, abs=1e-9)
-    assert survey.told.up + survey.told.down == pytest.approx(1, abs=1e-9)
+    assert sum(part for _, _, part in survey.summary.by_kind) == pytest.approx(1, abs=1e-9)
+    assert survey.summary.up + survey.summary.down == pytest.approx(1, abs=1e-9)
     assert sum(flow[2] for flow in survey.flows) == scan.manifest["num_flipped"]
 
 
@@ -143,19 +143,19 @@ def test_the_smallest_group_that_carries_as_much_is_named():
     ends = [[9, n] for n in range(6)] + [[20, 21], [22, 23], [24, 25]]
     kinds = ["edge added"] * 6 + ["edge removed"] * 3
     classes = [[0, n % 2] for n in range(6)] + [[1, 1]] * 3
-    first, second = tell_moves(hand_made(kinds, ends, classes, [2.0] * 6 + [1.0, 1.0, 0.1]), NAMES).statements[:2]
+    first, second = find_causes(hand_made(kinds, ends, classes, [2.0] * 6 + [1.0, 1.0, 0.1]), NAMES).statements[:2]
     assert first.text == "6 edges added of 9"
     assert first.carried == pytest.approx(12 / 14.1)
     assert (first.num_changes, first.num_predictions) == (6, 6)
     assert second.text == "3 edges removed within blue"
     assert len(second.members) == 3
     # One change that carries nearly everything is named alone.
-    alone = tell_moves(hand_made(kinds, ends, classes, [30.0] + [0.1] * 8), NAMES)
+    alone = find_causes(hand_made(kinds, ends, classes, [30.0] + [0.1] * 8), NAMES)
     assert [one.text for one in alone.statements] == ["edge added 9 – 0", "5 edges added of 9"][: len(alone.statements)]
     # What held predictions back is no cause.
     back = hand_made(kinds, ends, classes, [-1.0] * 9)
-    assert tell_moves(back, NAMES).statements == ()
-    assert tell_moves(back, NAMES).down == pytest.approx(-1.0)
+    assert find_causes(back, NAMES).statements == ()
+    assert find_causes(back, NAMES).down == pytest.approx(-1.0)
 
 
 def test_changes_spread_over_many_classes_are_told_by_class():
@@ -167,7 +167,7 @@ def test_changes_spread_over_many_classes_are_told_by_class():
         ends += [[first + n, first + n + 50] for n in range(7)]
         classes += [[label, label]] * 7
     size = len(kinds)
-    told = tell_moves(hand_made(kinds, ends, classes, np.ones(size)), NAMES)
+    told = find_causes(hand_made(kinds, ends, classes, np.ones(size)), NAMES)
     assert told.coverage == pytest.approx(1.0)
     assert told.statements[0].text == "4 edges added and 3 edges removed within red"
     assert told.statements[0].num_changes == 7
@@ -176,7 +176,7 @@ def test_changes_spread_over_many_classes_are_told_by_class():
 def test_a_diffuse_change_is_told_by_how_many_changes_carry_it():
     size = 200
     ends = np.arange(2 * size).reshape(size, 2)
-    told = tell_moves(
+    told = find_causes(
         hand_made(["features changed", "edge added"] * 100, ends, np.full((size, 2), -1), np.ones(size)), {}
     )
     # Neither nodes nor classes gather it; its kinds stand beside each other.
@@ -222,13 +222,13 @@ def test_statements_are_those_of_the_literal_search(survey):
 
 def test_statements_do_not_overlap_and_carry_what_they_say(survey):
     moves = survey.moves
-    used = np.concatenate([one.units for one in survey.told.statements])
+    used = np.concatenate([one.units for one in survey.summary.statements])
     assert len(np.unique(used)) == len(used)
-    for one in survey.told.statements:
+    for one in survey.summary.statements:
         mine = np.isin(moves.unit, one.units)
         assert one.carried == pytest.approx(moves.carried[mine].sum() / moves.total, abs=1e-9)
         assert one.num_changes == len(one.units)
-    assert f"of {survey.num_changes:,} changes" in tell_coverage(survey)
+    assert f"of {survey.num_changes:,} changes" in describe_coverage(survey)
 
 
 def test_a_step_far_above_the_others_is_unusual():
@@ -239,18 +239,18 @@ def test_a_step_far_above_the_others_is_unusual():
 
 def test_a_scan_without_blame_or_tables_says_so(explainer, plain, tmp_path):
     found = survey_scan(plain)
-    assert "flips moved by" in tell_coverage(found)
-    assert "The shares of each flip are exact." in tell_coverage(found)
+    assert "flips moved by" in describe_coverage(found)
+    assert "The shares of each flip are exact." in describe_coverage(found)
     bare = explainer.scan(tmp_path / "bare", 5, workers=1, progress=False, flip_seconds=0)
-    assert survey_scan(bare).told is None
-    assert "This scan has no blame." in tell_coverage(survey_scan(bare))
+    assert survey_scan(bare).summary is None
+    assert "This scan has no blame." in describe_coverage(survey_scan(bare))
     shutil.copytree(bare.folder, tmp_path / "old")
     manifest = json.loads((tmp_path / "old" / "manifest.json").read_text())
     for name in ("changes", "nodes"):
         del manifest["tables"][f"{name}.parquet"], manifest[f"num_{name}"]
     (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
     old = survey_scan(axiompath.read_scan(tmp_path / "old"))
-    assert "This scan has no blame." in tell_coverage(old)
+    assert "This scan has no blame." in describe_coverage(old)
     assert old.total == pytest.approx(found.total)
 
 
@@ -259,14 +259,14 @@ def test_a_scan_that_explains_nothing_has_its_page(open_page, tmp_path):
     same = axiompath.Explainer(GCN(3, 16, 2, 3).eval(), graph, graph.clone())
     scan = same.scan(tmp_path / "scan", 5, workers=1, progress=False)
     page = open_page(scan.report(tmp_path / "scan.html"))
-    assert scan.summary in page.inner_text("#told")
+    assert scan.summary in page.inner_text("#lead")
     assert page.complaints == []
     page.close()
 
 
 def test_groups_of_the_users_own_are_named(scan):
     found = survey_scan(scan, by=lambda row: "monday" if row.id % 2 else "tuesday")
-    assert any(one.text.startswith(("monday: ", "tuesday: ")) for one in found.told.statements)
+    assert any(one.text.startswith(("monday: ", "tuesday: ")) for one in found.summary.statements)
 
 
 def test_columns_travel_in_as_few_bytes_as_hold_them(survey):
@@ -306,16 +306,16 @@ def grid_column(page, place):
 
 
 def test_the_page_says_what_the_survey_found(page, survey):
-    text = page.inner_text("#told")
+    text = page.inner_text("#lead")
     assert survey.scan.summary in text
     assert "Total change in probability: " in text
     largest = survey.briefs[min(survey.briefs)]
-    assert page.inner_text("#told p >> nth=0") == largest.headline
-    assert page.inner_text("#told p >> nth=1") == f"{largest.cause} {largest.remedy}"
+    assert page.inner_text("#lead p >> nth=0") == largest.headline
+    assert page.inner_text("#lead p >> nth=1") == f"{largest.cause} {largest.remedy}"
     heads = page.locator("#statements > li .head b").all_inner_texts()
-    assert heads == [one.text for one in survey.told.statements]
-    assert page.inner_text("#coverage") == tell_coverage(survey)
-    tops = [page.locator(place).bounding_box()["y"] for place in ("#told", "#statements", "#by-cause", "#grid")]
+    assert heads == [one.text for one in survey.summary.statements]
+    assert page.inner_text("#coverage") == describe_coverage(survey)
+    tops = [page.locator(place).bounding_box()["y"] for place in ("#lead", "#statements", "#by-cause", "#grid")]
     assert tops == sorted(tops)
     assert page.locator("#grid th").last.get_attribute("data-key") == "kl"
     assert page.locator("#class-flow .band").count() == len(survey.flows)
@@ -415,7 +415,7 @@ def test_a_sequence_is_shown_step_by_step(open_page, tmp_path):
     opened = open_page(path)
     opened.wait_for_selector("#grid tbody tr:nth-child(2)")
     assert opened.locator("#time .step").count() == 2
-    assert "Over 2 steps" in opened.inner_text("#told")
+    assert "Over 2 steps" in opened.inner_text("#lead")
     opened.locator("#time .step").nth(1).focus()
     opened.keyboard.press("Enter")
     assert opened.input_value("#step") == "1"

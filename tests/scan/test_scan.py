@@ -55,17 +55,17 @@ def small_parts(monkeypatch):
 
 
 @pytest.fixture
-def tell_workers(monkeypatch):
+def report_workers(monkeypatch):
     """A function that has workers run some lines first: they are processes of their own, and see no patch of ours."""
 
     def tell(lines):
         begin = run._begin
 
-        def begin_told(parent):
+        def begin_and_report(parent):
             begin(parent)
             exec(lines, {})
 
-        monkeypatch.setattr(run, "_begin", begin_told)
+        monkeypatch.setattr(run, "_begin", begin_and_report)
         run.end_idle()
 
     yield tell
@@ -202,18 +202,18 @@ def test_the_number_of_workers_changes_no_byte(explainer, tmp_path, undisturbed,
 
 @pytest.mark.system
 @pytest.mark.parametrize("batch_bytes", [1.0, 1e5, 1e9])
-def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, batch_bytes, tell_workers):
-    tell_workers(f"from axiompath.explain import walks; walks.BATCH_BYTES = {batch_bytes}")
+def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, batch_bytes, report_workers):
+    report_workers(f"from axiompath.explain import walks; walks.BATCH_BYTES = {batch_bytes}")
     scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("method", ["exact", "linear", "gnnlrp", "grad"])
-def test_every_method_gives_the_same_bytes_again(explainer, tmp_path, method, tell_workers):
+def test_every_method_gives_the_same_bytes_again(explainer, tmp_path, method, report_workers):
     folders = [tmp_path / name for name in ("one", "two")]
     scan(explainer, folders[0], workers=1, method=method, min_kl=1e-4, memory="4GB")
-    tell_workers("from axiompath.explain import walks; walks.BATCH_BYTES = 1.0")
+    report_workers("from axiompath.explain import walks; walks.BATCH_BYTES = 1.0")
     scan(explainer, folders[1], workers=2, method=method, min_kl=1e-4, memory="4GB")
     assert content(folders[0]) == content(folders[1])
     assert len(axiompath.read_scan(folders[0])) > 50
@@ -278,7 +278,7 @@ def kill_and_go_on(tmp_path, rounds):
         if moment % 3 == 0 and parts:
             flipped += 1
             flip(rng.choice(parts), rng)
-            with pytest.warns(Notice, match="1 of .* parts in .* not as they were written.*made again"):
+            with pytest.warns(Notice, match="1 of .* parts in .* are damaged.*computed again"):
                 scan(small, folder, **options)
         else:
             scan(small, folder, **options)
@@ -322,9 +322,9 @@ def lose_the_manifest(folder):
 
 
 @pytest.mark.system
-def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_path, undisturbed, tell_workers):
+def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_path, undisturbed, report_workers):
     mark, node = tmp_path / "mark", int(explainer.moved().target[120])
-    tell_workers(at_walks(f"""
+    report_workers(at_walks(f"""
 if {node} in nodes and not os.path.exists({str(mark)!r}):
     open({str(mark)!r}, "w").close()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -348,16 +348,16 @@ with open({str(mark)!r}, "a+") as stream:
 
 
 @pytest.mark.system
-def test_workers_that_are_killed_at_their_start_are_started_again(small, tmp_path, tell_workers):
-    tell_workers(killed_at_its_start(1, tmp_path / "mark"))
+def test_workers_that_are_killed_at_their_start_are_started_again(small, tmp_path, report_workers):
+    report_workers(killed_at_its_start(1, tmp_path / "mark"))
     scan(small, tmp_path / "out")
     assert (tmp_path / "mark").read_text().startswith("xx")
     assert axiompath.read_scan(tmp_path / "out").to_frame().target.is_unique
 
 
 @pytest.mark.system
-def test_workers_that_are_killed_again_and_again_are_said_to_be(small, tmp_path, tell_workers):
-    tell_workers(killed_at_its_start(10**6, tmp_path / "mark"))
+def test_workers_that_are_killed_again_and_again_are_said_to_be(small, tmp_path, report_workers):
+    report_workers(killed_at_its_start(10**6, tmp_path / "mark"))
     with pytest.raises(
         InputError, match=r"processes to live \(they were killed 3 times, .*memory.*continues where it stop"
     ):
@@ -381,10 +381,10 @@ def test_workers_import_nothing_from_the_current_folder(small, tmp_path, monkeyp
 
 
 @pytest.mark.system
-def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(explainer, tmp_path, tell_workers):
+def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(explainer, tmp_path, report_workers):
     victim = int(explainer.moved().target[70])
     whole = scan(explainer, tmp_path / "other", min_kl=1e-4)
-    tell_workers(at_walks(f"if {victim} in nodes: os.kill(os.getpid(), signal.SIGKILL)"))
+    report_workers(at_walks(f"if {victim} in nodes: os.kill(os.getpid(), signal.SIGKILL)"))
     found = scan(explainer, tmp_path / "out", min_kl=1e-4)
     failed = found.failures()
     assert failed.target.tolist() == [victim]
@@ -394,9 +394,9 @@ def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(expl
 
 
 @pytest.mark.long
-def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, tell_workers):
+def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, report_workers):
     victims = {int(node) for node in explainer.moved().target[[3, 60, 61]]}
-    tell_workers(at_walks(f"""
+    report_workers(at_walks(f"""
 hit = nodes & {victims}
 if hit: raise ArithmeticError("no luck with " + str(len(hit)))
 """))  # fmt: skip
@@ -662,7 +662,7 @@ def test_a_part_that_was_changed_is_noticed(explainer, tmp_path):
     with pytest.raises(InputError, match=r"found no manifest\.json"):
         axiompath.read_scan(tmp_path / "parts")
     # The same scan again mends it.
-    with pytest.warns(Notice, match=r"part-000000.parquet the first; they are made again"):
+    with pytest.warns(Notice, match=r"part-000000.parquet the first; they are computed again"):
         assert len(list(scan(explainer, tmp_path, min_kl=0.01))) == len(found)
 
 
@@ -723,7 +723,7 @@ def test_a_rerun_mends_counts_and_tables_of_blame(small, tmp_path):
     scan(small, tmp_path, workers=1, only_flips=True, blame=1)
     whole = bytes_of(tmp_path)
     flip(next(tmp_path.glob("blame/facts-*.parquet")), random.Random(0))
-    with pytest.warns(Notice, match=r"1 of 1 parts in .*blame are not as they were written, facts-000000.parquet"):
+    with pytest.warns(Notice, match=r"1 of 1 parts in .*blame are damaged, facts-000000.parquet"):
         scan(small, tmp_path, workers=1, only_flips=True)
     assert bytes_of(tmp_path) == whole
     flip(tmp_path / "blamed.parquet", random.Random(0))

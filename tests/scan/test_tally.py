@@ -114,7 +114,7 @@ def test_a_scan_says_which_changes_moved_its_predictions(scanned):
     assert tally.num_sampled == min(20, len(scan.moved()))
     told = tally.summary()
     assert "An estimate" in told
-    assert f"Off by {tally.error:.2g}" in told
+    assert f"Mean error: {tally.error:.2g}" in told
     restored = {
         row.change: sum(
             np.argmax(explainer.what_if(target, undo=[row.change])) == before

@@ -334,9 +334,9 @@ def test_a_value_that_moved_within_its_rounding_is_called_so():
         (2, {"output": "binary"}, "one column for output 'binary', got 2; .*'labels'"),
         (2, {"output": "colours"}, "output among classes, binary, labels, value, got 'colours'"),
         (2, {"output": "labels", "scales": [1.0, 1.0]}, "no scales for output 'labels'"),
-        (2, {"output": "value", "scales": [1.0]}, "2 scales above 0, one a column"),
-        (2, {"output": "value", "scales": [1.0, 0.0]}, "2 scales above 0, one a column"),
-        (2, {"output": "value", "scales": [1.0, np.nan]}, "2 scales above 0, one a column"),
+        (2, {"output": "value", "scales": [1.0]}, "2 scales above 0, one per column"),
+        (2, {"output": "value", "scales": [1.0, 0.0]}, "2 scales above 0, one per column"),
+        (2, {"output": "value", "scales": [1.0, np.nan]}, "2 scales above 0, one per column"),
         (2, {"output": "value", "scales": "wide"}, "array of numbers"),
     ],
 )

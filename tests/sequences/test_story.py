@@ -14,11 +14,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath import Explainer, Stories, Story, explainer, tell_stories
+from axiompath import Explainer, Stories, Story, build_stories, explainer
 from axiompath.cli import demo
 from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.report.story_page import describe_story
-from axiompath.sequences.story_text import tell_classes
+from axiompath.sequences.story_text import describe_classes
 from support.effort import examples
 from support.evolutions import GCNStack, gcn_models, graph_sequences
 from support.real_data import load_growth
@@ -55,7 +55,7 @@ def karate():
 @pytest.fixture(scope="module")
 def stories(karate):
     model, snapshots = karate
-    return tell_stories(model, snapshots, [8, 13, 30], 6, class_names=CLASSES, node_names={8: EVIL, 13: "Ben"})
+    return build_stories(model, snapshots, [8, 13, 30], 6, class_names=CLASSES, node_names={8: EVIL, 13: "Ben"})
 
 
 # ---- the sum -------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def test_contributions_of_consecutive_steps_sum_to_the_change_from_first_to_last
     targets = nodes_in_all(graphs)
     steps = [Explainer(model, *pair) for pair in pairwise(graphs)]
     across = Explainer(model, graphs[0], graphs[-1])
-    told = tell_stories(model, graphs, targets, budget=3, method="linear")
+    told = build_stories(model, graphs, targets, budget=3, method="linear")
     for target, story in zip(targets, told, strict=True):
         by_step = sum(step.attribute(target).contributions.sum(axis=0) for step in steps)
         at_once = across.attribute(target)
@@ -153,7 +153,7 @@ def without(data, gone):
 def test_absent_nodes_are_told_and_break_the_sum_into_parts(karate):
     model, snapshots = karate
     graphs = [without(data, gone) for data, gone in zip(snapshots, ([13], [], [8], [], [30]), strict=True)]
-    returned, late, left = tell_stories(model, graphs, [8, 13, 30], 3)
+    returned, late, left = build_stories(model, graphs, [8, 13, 30], 3)
     assert returned.classes[2] is None
     assert returned.explanations[1] is None
     assert returned.notes[1] == "Node 8 is absent from snapshot 2."
@@ -171,14 +171,14 @@ def test_absent_nodes_are_told_and_break_the_sum_into_parts(karate):
 
 def test_a_step_that_is_too_large_has_the_sentence_and_the_story_goes_on(karate):
     model, snapshots = karate
-    large, small = tell_stories(model, snapshots, [8, 12], 2, memory="10KB")
+    large, small = build_stories(model, snapshots, [8, 12], 2, memory="10KB")
     assert "Node 8 has 108 altered paths" in large.notes[0]
     assert large.explanations[0] is None
     assert large.flips == (0, 1, 2)
     assert np.isfinite(large.kl).all()
     assert "is not explained: Node 8 has 108 altered paths" in large.summary()
     assert small.unbroken
-    nothing = tell_stories(model, snapshots, [8], 2, memory="1B")[0]
+    nothing = build_stories(model, snapshots, [8], 2, memory="1B")[0]
     assert np.isnan(nothing.residual)
     assert "It moved the most" in nothing.summary()
 
@@ -196,7 +196,7 @@ def test_a_session_is_opened_once_a_step_and_let_go(karate, monkeypatch):
         return session
 
     monkeypatch.setattr(explainer, "open_session", counted)
-    told = tell_stories(model, snapshots, top=3)
+    told = build_stories(model, snapshots, top=3)
     assert len(opened) == 4
     assert max(most) <= 1
     assert len(told) == 3
@@ -204,12 +204,12 @@ def test_a_session_is_opened_once_a_step_and_let_go(karate, monkeypatch):
 
 def test_without_targets_those_that_flipped_most_often_come_first(karate):
     model, snapshots = karate
-    told = tell_stories(model, snapshots, top=5, budget=2)
-    everybody = tell_stories(model, snapshots, range(34), budget=0, method="linear")
+    told = build_stories(model, snapshots, top=5, budget=2)
+    everybody = build_stories(model, snapshots, range(34), budget=0, method="linear")
     ranked = sorted(everybody, key=lambda story: (-len(story.flips), -story.kl.sum()))
     assert [story.target for story in told] == [story.target for story in ranked[:5]]
     assert told[0].target == 8
-    still = tell_stories(model, [snapshots[0]] * 3)
+    still = build_stories(model, [snapshots[0]] * 3)
     assert len(still) == 0
     assert still.steps[1].reached == 0
     assert "No prediction moved" in axiompath.build_report(still)
@@ -234,7 +234,7 @@ def test_a_wrong_question_is_one_sentence(karate, change, error, words):
     given = {"snapshots": 5, "targets": [8], **change}
     number = given.pop("snapshots")
     with pytest.raises(error, match=words):
-        tell_stories(model, snapshots[0] if number is None else snapshots[:number], **given)
+        build_stories(model, snapshots[0] if number is None else snapshots[:number], **given)
 
 
 def test_snapshots_that_do_not_fit_together_are_named(karate):
@@ -242,15 +242,15 @@ def test_snapshots_that_do_not_fit_together_are_named(karate):
     wide = snapshots[0].clone()
     wide.x = torch.cat([wide.x, wide.x], dim=1)
     with pytest.raises(ValueError, match=r"same width in all snapshots \(got 34, 34, 68\)"):
-        tell_stories(model, [*snapshots[:2], wide])
+        build_stories(model, [*snapshots[:2], wide])
     with pytest.raises(ValueError, match=r"`n_id` in all snapshots or in none \(got it in 1 of 3\)"):
-        tell_stories(model, [*snapshots[:2], without(snapshots[0], [])])
+        build_stories(model, [*snapshots[:2], without(snapshots[0], [])])
     bare = Data(edge_index=snapshots[0].edge_index)
     with pytest.raises(ValueError, match=r"Expected `snapshots\[2\]` to carry node features"):
-        tell_stories(model, [*snapshots[:2], bare])
+        build_stories(model, [*snapshots[:2], bare])
     once = [without(snapshots[0], gone) for gone in ([], [8], [])]
-    with pytest.raises(ValueError, match="got 8, which is in snapshot 0, snapshot 2 alone"):
-        tell_stories(model, once, [8])
+    with pytest.raises(ValueError, match="got 8, which is only in snapshot 0, snapshot 2"):
+        build_stories(model, once, [8])
 
 
 # ---- words and files -----------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_the_summary_tells_classes_turning_point_and_sum(stories):
     text = stories[0].summary()
     assert re.search(r"began in class north \(\d\.\d\d\), went to class south <i> \(\d\.\d\d\) at snapshot 1", text)
     assert "went back to class north" in text
-    assert re.search(r"It moved the most from snapshot \d to snapshot \d \(KL [\d.]+\): \+[\d.]+ on the logit of", text)
+    assert re.search(r"It moved most from snapshot \d to snapshot \d \(KL [\d.]+\): \+[\d.]+ on the logit of", text)
     assert re.search(r"the steps sum to it to within \de-1\d", text)
     assert str(stories[0]) == text
     assert "Node Ben stayed in class" in stories[1].headline
@@ -267,7 +267,7 @@ def test_the_summary_tells_classes_turning_point_and_sum(stories):
 def test_a_long_way_through_classes_is_cut_short():
     logits = np.log(np.tile([[0.6, 0.4], [0.4, 0.6]], (6, 1)))
     snapshots = tuple(str(i) for i in range(12))
-    told = tell_classes(Story(0, "0", snapshots, ("a", "b"), logits, (None,) * 11, ("",) * 11))
+    told = describe_classes(Story(0, "0", snapshots, ("a", "b"), logits, (None,) * 11, ("",) * 11))
     assert told.count("class") == 5
     assert "changed 7 times more" in told
     assert told.endswith("went back to class b (0.60) at 11")
@@ -304,7 +304,7 @@ def report(karate, stories, tmp_path_factory):
     """Three whole stories, and one with a step that nobody could explain and one in which it is absent."""
     model, snapshots = karate
     graphs = [without(data, gone) for data, gone in zip(snapshots, ([], [], [12], [], []), strict=True)]
-    gaps = tell_stories(model, graphs, [12, 33], 3, memory="12KB", class_names=CLASSES)
+    gaps = build_stories(model, graphs, [12, 33], 3, memory="12KB", class_names=CLASSES)
     path = tmp_path_factory.mktemp("story") / "story.html"
     return axiompath.save_report(path, Stories(stories.steps, (*stories, *gaps)), title="A club <b>over</b> time")
 
@@ -442,7 +442,7 @@ def test_it_fits_a_telephone_in_either_scheme_and_prints(page, scheme, tmp_path)
 def test_a_page_holds_no_nan(karate):
     model, snapshots = karate
     graphs = [without(data, gone) for data, gone in zip(snapshots, ([8], [], [8], [], []), strict=True)]
-    (story,) = tell_stories(model, graphs, [8], memory="1B")
+    (story,) = build_stories(model, graphs, [8], memory="1B")
     json.dumps(describe_story(story), allow_nan=False)
 
 
@@ -502,7 +502,7 @@ def test_a_story_over_a_real_sequence_sums(data_root):
     snapshots = load_growth("bitcoinalpha", 6, data_root)
     torch.manual_seed(0)
     model = GCN(snapshots[0].num_features, 16, 2, 3)
-    told = tell_stories(model, snapshots, top=3, budget=5, method="linear", memory="200MB")
+    told = build_stories(model, snapshots, top=3, budget=5, method="linear", memory="200MB")
     assert len(told) == 3
     for story in told:
         assert story.unbroken

@@ -48,7 +48,7 @@ def own_logits(name, model, data, targets):
 def test_a_story_says_what_the_model_says_and_its_steps_sum(name, tmp_path):
     _, options, targets, _, words = TOLD[name]
     model = made(name)
-    stories = axiompath.tell_stories(model, DAYS, targets, 4, **options)
+    stories = axiompath.build_stories(model, DAYS, targets, 4, **options)
     own = np.stack([own_logits(name, model, data, targets) for data in DAYS], axis=1)
     scales = stories[0].output.scales
     for story, target, logits in zip(stories, targets, own, strict=True):
@@ -86,7 +86,7 @@ def test_without_targets_those_whose_decision_changed_most_often_come_first(name
     model = made(name)
     links = {"links": PAIRS} if name.startswith("link") else {}
     targets = PAIRS if links else [0] if name == "graph" else list(range(BEFORE.num_nodes))
-    told = axiompath.tell_stories(model, DAYS, None, 2, **options, **links)
+    told = axiompath.build_stories(model, DAYS, None, 2, **options, **links)
     own = np.stack([own_logits(name, model, data, targets) for data in DAYS], axis=1)
     kind, scales = told[0].output.kind, told[0].output.scales
     flips = np.zeros(len(targets), dtype=int)
@@ -119,7 +119,7 @@ def test_a_batch_over_time_is_numbered_once_graph_by_graph():
     assert ids[0].tolist() == list(range(12))
     assert sorted(known.values()) == list(range(14))
     model = made("graph")
-    stories = axiompath.tell_stories(model, [Batch.from_data_list(graphs) for graphs in days], [0, 1, 2], 3)
+    stories = axiompath.build_stories(model, [Batch.from_data_list(graphs) for graphs in days], [0, 1, 2], 3)
     for graph, story in enumerate(stories):
         alone = np.stack([own_logits("graph", model, graphs[graph], [0])[0] for graphs in days])
         np.testing.assert_allclose(story.logits, alone, atol=1e-9)
@@ -129,7 +129,7 @@ def test_a_batch_over_time_is_numbered_once_graph_by_graph():
         assert mentioned <= numbers
     assert stories[0].unit == "graph"
     with pytest.raises(InputError, match=r"two consecutive snapshots \(got 9, which none has\)"):
-        axiompath.tell_stories(model, [Batch.from_data_list(graphs) for graphs in days], [9])
+        axiompath.build_stories(model, [Batch.from_data_list(graphs) for graphs in days], [9])
 
 
 def test_a_pair_with_an_end_that_comes_and_goes_is_told_so():
@@ -140,7 +140,7 @@ def test_a_pair_with_an_end_that_comes_and_goes_is_told_so():
     graphs[2] = graphs[2].subgraph(keep)
     graphs[2].n_id = torch.arange(9)[keep]
     model = made("link")
-    gone, there = axiompath.tell_stories(model, graphs, [(8, 1), (0, 5)], 3)
+    gone, there = axiompath.build_stories(model, graphs, [(8, 1), (0, 5)], 3)
     assert gone.notes == ("", "Link 8 – 1 is absent from snapshot 2.", "Link 8 – 1 is absent from snapshot 2.")
     assert not gone.unbroken
     assert gone.residual < 1e-11
@@ -162,29 +162,29 @@ def test_a_pair_with_an_end_that_comes_and_goes_is_told_so():
 )
 def test_targets_of_another_kind_are_refused(name, targets, error, words):
     with pytest.raises(error, match=words):
-        axiompath.tell_stories(made(name), DAYS, targets, **TOLD[name][1])
+        axiompath.build_stories(made(name), DAYS, targets, **TOLD[name][1])
 
 
 def test_links_of_nodes_that_no_snapshot_has_are_refused():
     with pytest.raises(InputError, match=r"links between nodes of the snapshots \(got \(0, 9\)\)"):
-        axiompath.tell_stories(made("link"), DAYS, links=[(0, 5), (0, 9)])
+        axiompath.build_stories(made("link"), DAYS, links=[(0, 5), (0, 9)])
 
 
 def test_a_raw_column_is_asked_for_and_not_guessed():
     with pytest.raises(InputError, match=r"binary.*value"):
-        axiompath.tell_stories(Columns(1, False).double().eval(), DAYS, [3])
+        axiompath.build_stories(Columns(1, False).double().eval(), DAYS, [3])
 
 
 @pytest.mark.parametrize("name", ["link", "labels", "values"])
 def test_the_page_of_a_story_speaks_of_what_it_is_of(name, open_page, tmp_path):
     _, options, targets, _, _ = TOLD[name]
-    stories = axiompath.tell_stories(made(name), DAYS, targets, 3, **options)
+    stories = axiompath.build_stories(made(name), DAYS, targets, 3, **options)
     page = open_page(axiompath.save_report(tmp_path / "story.html", stories))
     try:
         story = stories[0]
         assert page.locator("#stories tbody tr").count() == len(targets)
         rows = [row.split("\t") for row in page.locator("#stories tbody tr").all_inner_texts()]
-        assert [story.told_at(i) for i in range(4)] in [row[1].split(" → ") for row in rows]
+        assert [story.predicted_at(i) for i in range(4)] in [row[1].split(" → ") for row in rows]
         address = "-".join(map(str, np.atleast_1d(story.target)))
         page.goto(f"{page.url.split('#')[0]}#node={address}&step=1")
         page.wait_for_selector("#step-causes .plot-container")

@@ -14,7 +14,7 @@ from axiompath import InputError, read_watch, watch_events
 from axiompath.errors import Notice
 from axiompath.files.small_gnns import NodeGNN
 from axiompath.sequences.label_features import LabelFeatures, is_shown
-from axiompath.sequences.training import LEAST_LABELLED, MOST_LEARNT, networks_for, tell_training
+from axiompath.sequences.training import LEAST_LABELLED, MOST_LEARNT, describe_training, networks_for
 
 QUICK = {"top": 1, "workers": 1, "flip_seconds": 600, "src": "who", "dst": "whom", "time": "at"}
 
@@ -213,7 +213,7 @@ def test_weights_are_trained_with(conv):
 def test_a_link_is_linked_or_not_or_what_the_user_calls_it(tmp_path):
     done = watch_events(events(420), tmp_path / "a", pairs=30, **RATED)
     assert (done.to_frame().num_predicted <= 30).all()
-    assert "At a step 30 pairs are asked for at most" in str(done)
+    assert "At most 30 pairs are predicted per step" in str(done)
     assert {brief.class_names for brief in done.scan(1).flips().others + done.scan(1).flips().flips} == {
         ("not linked", "linked")
     }
@@ -248,7 +248,7 @@ def test_a_step_that_was_lost_or_damaged_is_done_again(watched, tmp_path):
     table.write_bytes(table.read_bytes()[:-40] + b"\x00" * 40)
     part = folder / "steps" / "0003" / "parts" / "part-000000.parquet"
     part.write_bytes(part.read_bytes()[:100] + b"\xff" + part.read_bytes()[101:])
-    with pytest.warns(Notice, match="they are made again"):
+    with pytest.warns(Notice, match="they are computed again"):
         again = watch_events(events(620), folder, LABELS, **QUICK)
     assert again.progress == watched.progress
     for path in watched.folder.glob("steps/*/**/*.parquet"):
@@ -282,10 +282,10 @@ def test_a_poor_model_is_said_to_be_one():
         "baseline": 0.5,
         "common": "a",
     }
-    assert tell_training(facts, "x")[0].startswith("The model does not beat a naive rule")
-    told = tell_training({**facts, "network": "GCN", "networks": [["GCN", 0.5, 0.5]], "rules": rules}, "x")
+    assert describe_training(facts, "x")[0].startswith("The model does not beat a naive rule")
+    told = describe_training({**facts, "network": "GCN", "networks": [["GCN", 0.5, 0.5]], "rules": rules}, "x")
     assert "by 'the class of most neighbours'" in told[0]
-    assert not any("naive rule (" in sentence for sentence in tell_training(facts | {"score": 0.9}, "x"))
+    assert not any("naive rule (" in sentence for sentence in describe_training(facts | {"score": 0.9}, "x"))
 
 
 def test_a_watch_touches_nothing_of_somebody_elses(watched, tmp_path):

@@ -40,7 +40,7 @@ def test_every_answer_has_a_line_and_a_view(explainer, scan):
         "": explainer.happened(target),
     }
     model, before, after = explainer.session.models[-1], *explainer.session.paths.region.graphs
-    told = axiompath.tell_stories(model, [before, after, before], [8], node_names=NAMES)
+    told = axiompath.build_stories(model, [before, after, before], [8], node_names=NAMES)
     shown |= {"Stories of 1 nodes over 2 steps": told, "Story: ": told[0]}
     for start, item in shown.items():
         assert repr(item).startswith(start), repr(item)
@@ -86,7 +86,7 @@ def test_a_scan_says_why_not_all_were_explained(scan, explainer, tmp_path):
     assert left > 0
     assert f"The other {left:,} moved by less than 0.01 nats (min_kl) and kept their class." in scan.summary
     flips = explainer.scan(tmp_path / "f", 3, only_flips=True, workers=1, progress=False)
-    assert "kept their class, and flips alone were asked for" in flips.summary
+    assert "kept their class, and only flips were asked for" in flips.summary
 
 
 def test_a_builder_without_weights_is_warned_of(tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ def test_scans_say_what_they_are_of(karate, tmp_path):
 
 def test_stories_say_what_they_are_of(karate, tmp_path):
     model, before, after = karate
-    (story,) = axiompath.tell_stories(model, [before, after, before], [8], 2)
+    (story,) = axiompath.build_stories(model, [before, after, before], [8], 2)
     assert story.method == "exact"
     digests = story.origin.digests
     assert list(digests) == ["model", "snapshot 0", "snapshot 1", "snapshot 2"]

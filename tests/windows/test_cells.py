@@ -96,7 +96,7 @@ class Forgetful(nn.Module):
 def test_check_says_that_a_model_has_no_memory():
     days = random_dates(np.random.default_rng(0), STEPS)
     told = str(axiompath.check(Forgetful().double(), days))
-    assert "has no memory: its answer depends on the last snapshot alone" in told
+    assert "has no memory: its answer depends only on the last snapshot" in told
     told = axiompath.check(unrolled(GConvGRU).double(), days)
     assert told.readable
     assert "no memory" not in str(told)

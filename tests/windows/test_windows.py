@@ -127,7 +127,7 @@ def test_time_alone_did_it_is_what_undo_says():
     moved = explainer.moved().query("class_before != class_after")
     found = explainer.undo(int(moved.target.iloc[0]))
     assert not found.restored
-    assert "the passing of time alone did this" in str(found)
+    assert "only the passing of time did this" in str(found)
     assert 'still="repeat"' in found.how
 
 

@@ -1,4 +1,4 @@
-"""Rankings that look at `after` alone: what explainers of static predictions would choose.
+"""Rankings that look only at `after`: what explainers of static predictions would choose.
 
 They rank all paths of `after`, old and new, of which there can be billions; both find the best n exactly without
 holding the others.

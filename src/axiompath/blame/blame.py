@@ -13,7 +13,7 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
 from ..explain.explanation import Caption
-from ..graphs.changes import MODEL_RETRAINED, TIME_PASSED, add_row, tell_kinds
+from ..graphs.changes import MODEL_RETRAINED, TIME_PASSED, add_row, name_kinds
 from ..graphs.places import NODE_UNIT, Target, Unit
 from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
@@ -22,7 +22,7 @@ from ..storage.origin import Origin
 from .cost import check_affordable, predict_seconds
 from .engine import SubsetEngine, SubsetEvaluator
 from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
-from .goal import tell
+from .goal import predicted_values
 from .groups import label_changes, number_groups
 from .root import Root
 from .shapley import (
@@ -76,7 +76,7 @@ class Blame(ChangeRecord):
     residual: Finite  # largest difference between the sum of all shares and the change of a logit
     num_changes: Count  # in all, in sight or not
     open_nodes: bool  # whether the edges of nodes that came or went are changes of their own
-    # What pairs do together alone; on request.
+    # Interactions of pairs; on request.
     interactions: Annotated[FloatArray | None, Shape("rows", "rows", "classes", finite=True)] = None
     node_names: dict[int, Text] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
     class_names: tuple[Text, ...] = ()
@@ -94,7 +94,7 @@ class Blame(ChangeRecord):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per change or group, in the order of `shares`: change, kind, src and dst with their names, and share
-        and error of `told`.
+        and error of `quantity`.
 
         `change` is the id, or the label of a group; with groups also `group`.
         """
@@ -122,46 +122,48 @@ class Blame(ChangeRecord):
         return found.iloc[order].reset_index(drop=True)
 
     def summary(self, limit: int = 5) -> str:
-        """A few sentences: what happened, which changes did it, and how sure that is."""
-        first, *others = self.tell_changes(limit)
-        return "\n".join([f"{self.headline}. {first}", *others, *self.tell_surety()])
+        """A few sentences: what happened, which changes did it, and how certain that is."""
+        first, *others = self.describe_changes(limit)
+        return "\n".join([f"{self.headline}. {first}", *others, *self.describe_certainty()])
 
-    def tell_changes(self, limit: int = 5) -> list[str]:
-        """Which changes did it: a line each for the largest, one for the others, and one for the groups."""
+    def describe_changes(self, limit: int = 5) -> list[str]:
+        """Which changes did it: one line for each of the largest, one for the others, and one for the groups."""
         number, digits = len(self.shares), self._digits()
         seen = sum(map(len, self.changes)) - (TIME_PASSED in self.kinds)
         of_groups = f", in {number} group{'s' * (number != 1)}" * (GROUP_ROW in self.kinds)
-        lines = [f"{_tell_seen(seen, self.num_changes)}{of_groups}"]
-        lines[0] += f"; shares of the change of {self.told}:" if number else "."
+        lines = [f"{_format_seen(seen, self.num_changes)}{of_groups}"]
+        lines[0] += f"; shares of the change of {self.quantity}:" if number else "."
         for row in range(min(limit, number)):
             error = "" if self.exact else f" ± {self.prob_errors[row]:.2g}"
-            lines.append(f"  {_tell(self.prob_shares[row], digits)}{error}  {self.row_name(row)}")
+            lines.append(f"  {_format_share(self.prob_shares[row], digits)}{error}  {self.row_name(row)}")
         if number > limit:
             others = "one other" if number == limit + 1 else f"the other {number - limit:,}"
-            lines.append(f"  {_tell(self.prob_shares[limit:].sum(), digits)}  {others}")
+            lines.append(f"  {_format_share(self.prob_shares[limit:].sum(), digits)}  {others}")
         if self.groups and GROUP_ROW not in self.kinds:
-            told = self.by_group().head(limit)
-            shares = zip(told.group.tolist(), told.share.tolist(), strict=True)
-            lines.append("By group: " + "; ".join(f"{group} {_tell(share, digits)}" for group, share in shares))
+            shown_groups = self.by_group().head(limit)
+            shares = zip(shown_groups.group.tolist(), shown_groups.share.tolist(), strict=True)
+            lines.append("By group: " + "; ".join(f"{group} {_format_share(share, digits)}" for group, share in shares))
             lines[-1] += "; and others." if len(set(self.groups)) > limit else "."
         if MODEL_RETRAINED in self.kinds:
             model = float(self.prob_shares[self.kinds.index(MODEL_RETRAINED)])
             time = sum(share for share, kind in zip(self.prob_shares, self.kinds, strict=True) if kind == TIME_PASSED)
             data = float(self.prob_shares.sum()) - model - float(time)
-            lines.append(f"The model has {_tell(model, digits)} of it, the data {_tell(data, digits)}.")
+            lines.append(
+                f"The model accounts for {_format_share(model, digits)}, the data for {_format_share(data, digits)}."
+            )
         return lines
 
-    def tell_surety(self) -> list[str]:
-        """How sure the shares are: what they account for, and whether they are exact."""
+    def describe_certainty(self) -> list[str]:
+        """How certain the shares are: whether they are exact, and what they account for."""
         if not len(self.shares):
             return [self.note] if self.note else []
         tried = f"{self.num_evaluations:,} evaluations"
         how = (
-            f"Exact, by all subsets: {tried}."
+            f"Exact, over all subsets: {tried}."
             if self.exact
-            else f"Estimated, by random orders: {tried}; ± is a standard error."
+            else f"Estimated from random orders: {tried}; ± is the standard error."
         )
-        whole = f"The shares account for all of the change, {_tell(self.prob_shares.sum(), self._digits())}."
+        whole = f"The shares account for all of the change, {_format_share(self.prob_shares.sum(), self._digits())}."
         return [f"{how} {whole}", *([self.note] if self.note else [])]
 
     def _digits(self) -> int:
@@ -178,7 +180,7 @@ class Blame(ChangeRecord):
         return show(self.summary(), self.to_frame())
 
     def check(self) -> None:
-        """As of every record of changes; a row has one change, or is a labelled group of them."""
+        """The checks of every record of changes; a row is one change or a labelled group."""
         super().check()
         labelled = len(self.groups) == len(self.changes) or not (self.groups or GROUP_ROW in self.kinds)
         require(labelled, "`groups` should be a label for each row, or none where no row is a group")
@@ -198,12 +200,12 @@ class Blame(ChangeRecord):
         return plot_blame(self, ax, limit)
 
 
-def _tell(share: float, digits: int) -> str:
+def _format_share(share: float, digits: int) -> str:
     """A share with its sign; of nought, a plus."""
     return f"{round(float(share), digits) + 0.0:+.{digits}f}"
 
 
-def _tell_seen(seen: int, every: int) -> str:
+def _format_seen(seen: int, every: int) -> str:
     """How many of all changes reach a target, in words."""
     if every == 0:
         return "The graph did not change"
@@ -211,7 +213,7 @@ def _tell_seen(seen: int, every: int) -> str:
         return "The only change does not reach it" if every == 1 else f"None of the {every:,} changes reaches it"
     if seen == every:
         return "The only change reaches it" if seen == 1 else f"All {every:,} changes reach it"
-    return f"Of {every:,} changes {seen:,} {'reaches' if seen == 1 else 'reach'} it"
+    return f"{seen:,} of {every:,} changes {'reaches' if seen == 1 else 'reach'} it"
 
 
 def blame_target(
@@ -225,17 +227,17 @@ def blame_target(
     interactions: bool = False,
     effort: Effort,
 ) -> Blame:
-    """Shapley values of the changes in sight; of groups of them, or Owen values of the changes within groups."""
+    """Shapley values of the changes within the receptive field, of groups of them, or Owen values within groups."""
     evaluator = engine.open(root, open_nodes=open_nodes)
     labels = [] if by is None else label_changes(evaluator, by, caption.node_names)
     codes, unique = number_groups(labels)
     together = by is not None and not opened
     num_players = len(unique) if together else evaluator.num_data_changes
     ends = evaluator.run_ends()
-    class_after = engine.output.told(ends[0], ends[1])[1]
+    class_after = engine.output.label_pair(ends[0], ends[1])[1]
 
     def with_meaning(logits: FloatArray) -> FloatArray:
-        return np.column_stack([logits, tell(engine.output, class_after, logits)])
+        return np.column_stack([logits, predicted_values(engine.output, class_after, logits)])
 
     def values(subsets: BoolArray) -> FloatArray:
         # Owen values of data and model: the mean of what the data's changes do under each.
@@ -249,7 +251,7 @@ def blame_target(
         found, pairs = _with_model(found, lambda subsets: with_meaning(evaluator.run(subsets)), evaluator.num_changes)
         if interactions and not (together and num_players <= 1):
             raise InputError(
-                'Expected interactions of data and model alone where the model was retrained, with by="model" (got '
+                'Expected interactions only of data and model where the model was retrained, with by="model" (got '
                 f"{num_players} players besides); leave `model_before` out for those of changes."
             )
         pairs = pairs[1 - num_players :, 1 - num_players :] if interactions else None
@@ -271,7 +273,7 @@ def blame_target(
     else:
         directed = tuple(changes.directed.iloc[order].tolist())
         rows = [(number,) for number in ids[order].tolist()]
-        kinds = tell_kinds(changes.iloc[order])
+        kinds = name_kinds(changes.iloc[order])
         places = ends_of(changes.iloc[order])
         groups = tuple(labels[row] for row in order.tolist()) if by is not None else ()
     return Blame(
@@ -308,7 +310,7 @@ def _interactions(values: Values, found: PlayerShares, *, in_groups: bool) -> Fl
 
 
 def _with_model(found: PlayerShares, values: Any, num_changes: int) -> tuple[PlayerShares, FloatArray]:
-    """The shares with that of the model as the last; and what it and all else do together alone, as of two players."""
+    """The shares with that of the model as the last; and its interaction with everything else, as of two players."""
     sets = [[data] * (num_changes - 1) + [model] for data in (False, True) for model in (False, True)]
     none, model, data, everything = values(np.array(sets))
     share, joint = 0.5 * (model - none + everything - data), (everything - model - data + none)[:-1]

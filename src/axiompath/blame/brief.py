@@ -25,10 +25,10 @@ from ..outputs import CLASSES_OUTPUT, Output, show_apart
 from ..storage.codec import Count, FileForm, Finite, NodeOrNone, Saved, Shape, Text
 from .engine import SubsetEngine, SubsetEvaluator, TargetEvaluator
 from .fewest import find_fewest
-from .goal import UndoGoal, find_goal, tell
+from .goal import UndoGoal, find_goal, predicted_values
 from .root import Root
 from .shapley import all_subsets, shapley_weights
-from .tries import Disagreement, Tries
+from .tries import Disagreement, TriedSets
 
 MOST_PLAYERS = 10  # of the final game: all of its subsets are tried
 MOST_OPENED = 3  # groups that are opened
@@ -57,7 +57,7 @@ PLURAL = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A change, or changes of one kind at one place, and what they did to what is told of the prediction."""
+    """A change, or changes of one kind at one place, and what they did to the prediction."""
 
     words: Text
     kind: Text  # of the changes
@@ -136,8 +136,8 @@ class Brief(Saved):
             return "No change reaches it."
         first = [cause for cause in self.causes if cause.share * self.moved > 0][:2] or list(self.causes[:1])
         shown = show_apart([cause.share for cause in first], 2, "f")
-        told = [f"{one.words} ({'+' * (one.share > 0)}{share})" for one, share in zip(first, shown, strict=True)]
-        return f"Because of {' and '.join(told)}."
+        clauses = [f"{one.words} ({'+' * (one.share > 0)}{share})" for one, share in zip(first, shown, strict=True)]
+        return f"Because of {' and '.join(clauses)}."
 
     @property
     def remedy(self) -> str:
@@ -174,20 +174,20 @@ class _Briefing:
         self.engine, self.root, self.name, self.class_names = engine, root, name, class_names
         self.evaluator = engine.open(root)
         self.ends = self.evaluator.run_ends()
-        self.labels = engine.output.told(self.ends[0], self.ends[1])
+        self.labels = engine.output.label_pair(self.ends[0], self.ends[1])
         self.changes = Changes(self.evaluator, root, engine.node_names)
-        self.moved = float(np.subtract(*self.told(self.ends[::-1])))
+        self.moved = float(np.subtract(*self.predicted(self.ends[::-1])))
 
-    def told(self, logits: FloatArray) -> FloatArray:
-        return tell(self.engine.output, self.labels[1], logits)
+    def predicted(self, logits: FloatArray) -> FloatArray:
+        return predicted_values(self.engine.output, self.labels[1], logits)
 
     def write(self) -> Brief:
-        before, after = self.told(self.ends)
+        before, after = self.predicted(self.ends)
         groups, singles = self._players()
         values = group_values(self.evaluator, groups, all_subsets(len(groups)))
         shares = np.zeros(0)
         if len(groups):
-            found = self.told(values)
+            found = self.predicted(values)
             subsets = all_subsets(len(groups))
             shares = np.array([shapley_weights(subsets, player) @ found for player in range(len(groups))])
         order = np.argsort(-np.abs(shares), kind="stable")
@@ -201,7 +201,7 @@ class _Briefing:
         )  # fmt: skip
 
     def _players(self) -> tuple[list[IntArray], IntArray]:
-        """Groups of places among the changes, at most MOST_PLAYERS; and single changes, the most telling first."""
+        """Groups of places among the changes, at most MOST_PLAYERS; and single changes, the most important first."""
         size = self.evaluator.num_changes
         if size <= MOST_PLAYERS:
             return [np.array([i]) for i in range(size)], np.arange(size)
@@ -239,9 +239,9 @@ class _Briefing:
         everything = np.setdiff1d(np.arange(self.evaluator.num_changes), np.concatenate(groups))
         every = [*groups, everything] if len(everything) else groups
         one = np.eye(len(groups), len(every), dtype=np.bool_)
-        told = self.told(group_values(self.evaluator, every, np.concatenate([~one, one])))
-        before, after = self.told(self.ends)
-        gone, come = after - told[: len(groups)], told[len(groups) :] - before
+        values = self.predicted(group_values(self.evaluator, every, np.concatenate([~one, one])))
+        before, after = self.predicted(self.ends)
+        gone, come = after - values[: len(groups)], values[len(groups) :] - before
         return np.asarray(0.5 * (gone + come))
 
     def _least_undo(self, groups: list[IntArray], values: FloatArray, singles: IntArray) -> LeastUndo:
@@ -249,7 +249,7 @@ class _Briefing:
         evaluator, size = self.evaluator, self.evaluator.num_changes
         goal = find_goal(self.engine.output, self.ends[0], self.ends[1], None, None, self.class_names)
         some = np.arange(size) if size <= MOST_FREE else np.unique(singles[:MOST_FREE])
-        tries = Tries(evaluator, goal, np.ones(size), some, float("inf"), MOST_EVALUATIONS)
+        tries = TriedSets(evaluator, goal, np.ones(size), some, float("inf"), MOST_EVALUATIONS)
         found = find_fewest(tries)
         wide = self._by_groups(groups, values, goal)
         chosen, proved = np.sort(found.chosen), (found.proved and len(some) == size) or len(found.chosen) == 1
@@ -342,8 +342,8 @@ class Changes:
             return f"{count} other changes" + " by time" * bool((self.reasons[group] == TIME).all())
         kind, node = kinds.pop(), self._common(group)
         of = f" of {self.name_of(node)}" if node != NOBODY else f" {PLACE_ELSEWHERE}"
-        told = {"edges": f"{count} edges", "new": f"{count} new edges", "nodes": f"{count} nodes", "of": of}
-        return PLURAL.get(kind, f"{count} changes").format(**told)
+        words_of = {"edges": f"{count} edges", "new": f"{count} new edges", "nodes": f"{count} nodes", "of": of}
+        return PLURAL.get(kind, f"{count} changes").format(**words_of)
 
     def one(self, place: int) -> str:
         """A single change: what happened, to what, and when its last event was."""
@@ -351,7 +351,7 @@ class Changes:
         between = ONE_WAY if row.directed else TO
         ends = [int(end) for end in (self.src[place], self.dst[place]) if end >= 0]
         last = row.get("last_event")
-        when = "" if last is None or pd.isna(last) else f" (last event {tell_moment(last)})"
+        when = "" if last is None or pd.isna(last) else f" (last event {format_moment(last)})"
         return f"{row.kind} {between.join(map(self.name_of, ends))}{when}".rstrip()
 
     def list(self, places: IntArray) -> str:
@@ -367,7 +367,7 @@ class Changes:
         return self.names.get(node, str(node))
 
 
-def tell_moment(moment: object) -> str:
+def format_moment(moment: object) -> str:
     """A date as a day, with the time of day where it has one; a number as it is."""
     if isinstance(moment, pd.Timestamp):
         return f"{moment:%Y-%m-%d}" if moment == moment.normalize() else f"{moment:%Y-%m-%d %H:%M}"

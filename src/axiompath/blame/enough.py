@@ -25,7 +25,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import Notice
 from ..explain.explanation import Caption
 from ..explain.question import Question
-from ..graphs.changes import tell_kinds
+from ..graphs.changes import name_kinds
 from ..graphs.places import NODE_UNIT, Target, Unit
 from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
@@ -38,11 +38,11 @@ from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
 from .goal import UndoGoal
 from .root import Root
 from .shapley import LEAST_PAIRS, MOST_PAIRS, Effort, check_seconds
-from .tries import Spent, Tries
+from .tries import Spent, TriedSets
 
 OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
 ROUGH = 0.05  # errors of blame as a start, in shares of the change
-LEAST_SHARE = -1e300  # of a change, that a saved record may tell
+LEAST_SHARE = -1e300  # of a change, that a saved record may hold
 GAIN = 1e-12  # shares of the change: an exchange that gains less is none
 GROWN = 16  # sets of a size that are grown on from, at most
 OF_GROWN = 1 / 4  # share of the effort that is left, that growing them may take
@@ -50,7 +50,7 @@ OF_GROWN = 1 / 4  # share of the effort that is left, that growing them may take
 
 @dataclass(frozen=True, eq=False)
 class Enough(ChangeRecord):
-    """The fewest changes that, applied to `before` alone, carry most of the prediction's change."""
+    """The fewest changes that, applied to `before` without the others, account for most of the prediction's change."""
 
     form: ClassVar = FileForm("enough", 2, {1: {"directed": []}})
 
@@ -62,7 +62,7 @@ class Enough(ChangeRecord):
     kinds: Annotated[tuple[Text, ...], Shape("rows")]  # of these
     ends: RowEnds
     explained: float  # share of the change that they carry: 1 - D(after, v(S)) / D(after, before)
-    logits: Annotated[FloatArray, Shape("classes", finite=True)]  # of `before` with them alone
+    logits: Annotated[FloatArray, Shape("classes", finite=True)]  # of `before` with only them
     logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
     logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
     proved: bool  # whether no fewer do; with a budget, whether no set of at most so many does better
@@ -83,11 +83,11 @@ class Enough(ChangeRecord):
         count = f"{len(self.changes)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)}"
         if self.num_in_sight == 0:
             return "No change reaches it."
-        told = "nan" if math.isnan(self.explained) else f"{math.floor(100 * self.explained + 1e-9)}"
-        return f"{count} carr{'ies' if len(self.changes) == 1 else 'y'} {told} % of the change."
+        percent_text = "nan" if math.isnan(self.explained) else f"{math.floor(100 * self.explained + 1e-9)}"
+        return f"{count} account{'s' * (len(self.changes) == 1)} for {percent_text} % of the change."
 
     def summary(self) -> str:
-        """The same, which they are, and how that is known."""
+        """The same, with the list of changes and how it was found."""
         return f"{self.sentence[:-1]}: {self.list_changes()}. {self.how}" if self.num_in_sight else self.sentence
 
     def __repr__(self) -> str:
@@ -95,22 +95,22 @@ class Enough(ChangeRecord):
         return f"Enough: {self.sentence}"
 
     def check(self) -> None:
-        """As of every record of changes, and nothing explains more than all."""
+        """The checks of every record of changes; nothing explains more than all."""
         super().check()
         fits = math.isnan(self.explained) or LEAST_SHARE < self.explained <= 1
         require(fits, f"`explained` should be a share of at most 1; got {self.explained}")
 
 
-class Applied(Tries):
+class Applied(TriedSets):
     """The same search for sets that are applied to `before` instead; the evaluator itself judges them."""
 
     @property
     def near(self) -> float:
-        """Nothing is left to another judge."""
+        """Nothing is close: no other judge is asked."""
         return 0.0
 
     def applied(self, undone: IntArray) -> BoolArray:
-        """Truth values of what is applied: these changes alone."""
+        """Truth values of what is applied: only these changes."""
         return ~super().applied(undone)
 
     def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
@@ -153,7 +153,7 @@ def enough_of_target(
         pairs = min(OF_BLAME * most_evaluations / (2 * size), MOST_PAIRS)
         effort = Effort(seconds=OF_BLAME * seconds, tolerance=ROUGH, most_pairs=max(LEAST_PAIRS, int(pairs)))
         with suppress(TooDear), warnings.catch_warnings():
-            warnings.simplefilter("ignore", Notice)  # of what blame alone would take
+            warnings.simplefilter("ignore", Notice)  # of what blame would take
             blamed = blame_target(engine, root, caption, open_nodes=open_nodes, effort=effort)
             starts = (tuple(row[0] for row in blamed.changes), *starts)
     if budget is None:
@@ -170,7 +170,7 @@ def enough_of_target(
         **shared_fields(evaluator, root, caption, ends, ends_of(rows)),
         until=None if budget is not None else float(until),
         changes=tuple(rows.id.tolist()),
-        kinds=tell_kinds(rows),
+        kinds=name_kinds(rows),
         explained=engine.output.explained(whole, float(engine.output.divergence(ends[1], logits))),
         logits=logits,
         proved=bool(proved),
@@ -182,8 +182,8 @@ def enough_of_target(
     )
 
 
-def find_best(search: Tries, number: int, orders: list[IntArray]) -> tuple[IntArray, bool]:
-    """The best set of at most so many, in places among the changes in sight; and whether every such set was tried."""
+def find_best(search: TriedSets, number: int, orders: list[IntArray]) -> tuple[IntArray, bool]:
+    """The best set of at most this size, as indices of the changes; and whether every such set was tried."""
     starts = [np.concatenate([order, np.setdiff1d(search.free, order)])[:number] for order in (*orders, search.free)]
     best = _Best(search.free[:0])
     try:
@@ -211,17 +211,17 @@ class _Best:
         self.chosen, self.margin = chosen, -math.inf
 
     def offer(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray, float]:
-        """Keep the best of these, where it is better; the best of these alone, and its margin."""
+        """Keep the best of these, where it is better; only the best of these, and its margin."""
         place = int(margins.argmax())
         if margins[place] > self.margin + GAIN:
             self.chosen, self.margin = sets[place], float(margins[place])
         return sets[place], float(margins[place])
 
 
-def _grow(search: Tries, number: int, best: _Best) -> IntArray:
+def _grow(search: TriedSets, number: int, best: _Best) -> IntArray:
     """So many changes, one after the other, from the best few sets of each size.
 
-    Those that help the most alone are offered at once, for the time may end before they are grown together.
+    Those that help the most by themselves are offered at once, for the time may end before they are grown together.
     """
     width = GROWN
     while width > 1 and not search.affords(width * len(search.free) * (number - 1), OF_GROWN):
@@ -232,14 +232,14 @@ def _grow(search: Tries, number: int, best: _Best) -> IntArray:
         margins = search.margins(longer, all_of_them=False)
         order = np.argsort(-margins, kind="stable")
         if size == 0:
-            alone = longer[order[:number], 0]
-            best.offer(alone[None], search.margins(alone[None]))
+            single = longer[order[:number], 0]
+            best.offer(single[None], search.margins(single[None]))
         beam = longer[order[:width]]
         best.offer(longer, margins)
     return np.asarray(beam[0])
 
 
-def _exchange(search: Tries, chosen: IntArray, best: _Best) -> None:
+def _exchange(search: TriedSets, chosen: IntArray, best: _Best) -> None:
     """One change for another, each time the exchange that helps the most, until none does."""
     _, margin = best.offer(chosen[None], search.margins(chosen[None]))
     while len(chosen) < len(search.free) and search.left > 0:
@@ -252,7 +252,7 @@ def _exchange(search: Tries, chosen: IntArray, best: _Best) -> None:
         chosen, margin = other, gained
 
 
-def _leave_out(search: Tries, best: _Best) -> None:
+def _leave_out(search: TriedSets, best: _Best) -> None:
     """One change after the other, as long as that leaves less of the prediction's change."""
     size = len(best.chosen) + 1
     while 0 < len(best.chosen) < size:

@@ -1,4 +1,4 @@
-"""Rules of coefficients -> what they make of the edges into a node, and of its features; one row a variant."""
+"""Rules of coefficients -> what they make of the edges into a node, and of its features; one row per variant."""
 
 from __future__ import annotations
 

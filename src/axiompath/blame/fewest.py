@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from .tries import GRACE, SETS_AT_A_TIME, Spent, Tries
+from .tries import GRACE, SETS_AT_A_TIME, Spent, TriedSets
 
 BEAM = 64  # sets of a size that the search goes on from
 MANY = 64  # changes that may be undone, from which on the search begins by halving them
@@ -39,7 +39,7 @@ class Fewest:
 class _Known:
     """What is known while the search goes on; it holds whenever the time ends."""
 
-    def __init__(self, search: Tries) -> None:
+    def __init__(self, search: TriedSets) -> None:
         self.costs = search.costs
         self.rough: IntArray | None = None  # the cheapest that the evaluator found so far; not judged yet
         self.best: IntArray | None = None  # judged by the user's own model
@@ -67,7 +67,7 @@ class _Known:
         return True
 
 
-def find_fewest(search: Tries, *, every: bool = False, starts: Sequence[Sequence[int]] = ()) -> Fewest:
+def find_fewest(search: TriedSets, *, every: bool = False, starts: Sequence[Sequence[int]] = ()) -> Fewest:
     """Sizes in order, each whole, while they can be afforded; then only the best sets of each size.
 
     With `every`, all sets of the least size. `starts` are further orders of ids to search along.
@@ -97,28 +97,26 @@ def find_fewest(search: Tries, *, every: bool = False, starts: Sequence[Sequence
 
 def _say(known: _Known, num_free: int, *, complete: bool, plain: bool) -> str:
     fewer = "smaller" if plain else "cheaper"
-    unlisted = " Time ended before all sets of that size were judged." * known.unlisted
+    unlisted = " The time ran out before all sets of that size were judged." * known.unlisted
     if known.best is None and complete:
         return f"All sets of the {num_free} changes that may be undone were tried."
     if known.best is None:
         tried = f"all sets of up to {known.tried} were tried, " * (known.tried > 0)
         return (
-            f"Undoing all {num_free:,} that may be undone does not do it either; {tried}and the best of the others as "
-            "far as the time went: more seconds may help."
+            f"Undoing all {num_free:,} changes that may be undone is not enough either; {tried}and larger ones until "
+            "the time ran out: more seconds may help."
         )
     if complete and not known.doubtful:
-        return f"Nothing {fewer} does: every {fewer} set was tried.{unlisted}"
+        return f"No {fewer} set is enough: all were tried.{unlisted}"
     if complete:
-        return f"Every {fewer} set was tried, but some are so near that only the user's model on each would tell."
+        return f"Every {fewer} set was tried, but some are so close that only running the model on each could decide."
     if known.excluded < 1:
-        return f"Time ended before all sets of one change were tried, so that {fewer} ones may exist."
-    return (
-        f"No set of up to {known.excluded} does; of larger ones the best were searched, so that {fewer} ones may exist."
-    )
+        return f"The time ran out before every single change was tried: a {fewer} set may exist."
+    return f"No set of up to {known.excluded} is enough; larger ones were searched in part, so a {fewer} set may exist."
 
 
-def _halve(search: Tries, known: _Known) -> None:
-    """A small set in few evaluations, by delta debugging: a part alone, or all but a part, of ever smaller parts."""
+def _halve(search: TriedSets, known: _Known) -> None:
+    """A small set in few evaluations, by delta debugging: only a part, or all but a part, of ever smaller parts."""
     chosen, num_parts = search.free, 2
     while len(chosen) > 1 and search.left > search.seconds / 2 - GRACE:
         parts = np.array_split(np.arange(len(chosen)), num_parts)
@@ -128,9 +126,9 @@ def _halve(search: Tries, known: _Known) -> None:
         sets = np.where(np.concatenate([inside, ~inside]), chosen[None], -1)
         margins = search.margins(sets)
         known.note(sets, margins, search.near)
-        alone, without = margins[:num_parts], margins[num_parts:]
-        if alone.max() > 0:
-            chosen, num_parts = chosen[inside[int(alone.argmax())]], 2
+        single, without = margins[:num_parts], margins[num_parts:]
+        if single.max() > 0:
+            chosen, num_parts = chosen[inside[int(single.argmax())]], 2
         elif without.max() > 0 and num_parts > 2:
             chosen, num_parts = chosen[~inside[int(without.argmax())]], num_parts - 1
         elif num_parts == len(chosen):
@@ -139,7 +137,7 @@ def _halve(search: Tries, known: _Known) -> None:
             num_parts = min(2 * num_parts, len(chosen))
 
 
-def _try_sizes(search: Tries, cheapest: FloatArray, known: _Known, *, every: bool) -> IntArray:
+def _try_sizes(search: TriedSets, cheapest: FloatArray, known: _Known, *, every: bool) -> IntArray:
     """All sets of a size, one size after the other; the best of the last size, to go on from."""
     beam, size = np.zeros((1, 0), dtype=np.int64), 0
     while cheapest[size] < known.best_cost and search.affords(math.comb(len(search.free), size)):
@@ -158,7 +156,7 @@ def _try_sizes(search: Tries, cheapest: FloatArray, known: _Known, *, every: boo
     return beam
 
 
-def _try_whole(search: Tries, size: int, known: _Known) -> tuple[IntArray, FloatArray]:
+def _try_whole(search: TriedSets, size: int, known: _Known) -> tuple[IntArray, FloatArray]:
     """Of all sets of a size those that do it, or nearly, and the nearest of the others; with their margins."""
     kept_sets: list[IntArray] = []
     kept_margins: list[FloatArray] = []
@@ -172,7 +170,7 @@ def _try_whole(search: Tries, size: int, known: _Known) -> tuple[IntArray, Float
     return np.concatenate(kept_sets), np.concatenate(kept_margins)
 
 
-def _all_that_hold(search: Tries, sets: IntArray, margins: FloatArray, cost: float) -> tuple[IntArray, ...]:
+def _all_that_hold(search: TriedSets, sets: IntArray, margins: FloatArray, cost: float) -> tuple[IntArray, ...]:
     """The sets of the least cost that do it, best first; doubtful ones as the user's model says."""
     near = search.near
     able = np.flatnonzero((margins > -near) & (search.costs[sets].sum(axis=1) <= cost))
@@ -180,7 +178,7 @@ def _all_that_hold(search: Tries, sets: IntArray, margins: FloatArray, cost: flo
     return tuple(sets[i] for i in able.tolist() if margins[i] > near or search.judge(sets[i])[0])
 
 
-def _search_on(search: Tries, beam: IntArray, known: _Known, starts: Sequence[Sequence[int]]) -> None:
+def _search_on(search: TriedSets, beam: IntArray, known: _Known, starts: Sequence[Sequence[int]]) -> None:
     """Beyond the sizes that can be tried whole: along orders, then by the best sets of each size."""
     _improve(search, known, starts)
     size = known.tried
@@ -194,12 +192,12 @@ def _search_on(search: Tries, beam: IntArray, known: _Known, starts: Sequence[Se
             return
 
 
-def _offer_reduced(search: Tries, chosen: IntArray, known: _Known) -> None:
+def _offer_reduced(search: TriedSets, chosen: IntArray, known: _Known) -> None:
     """A set without what is not needed, where the user's model agrees; else as it is."""
     _offer_first(search, [_reduce(search, chosen), chosen], known)
 
 
-def _offer_first(search: Tries, sets: list[IntArray], known: _Known) -> None:
+def _offer_first(search: TriedSets, sets: list[IntArray], known: _Known) -> None:
     """The first of these that is cheaper than the best and that the user's model agrees with."""
     for some in sets:
         if len(some) and float(search.costs[some].sum()) < known.best_cost and search.judge(some)[0]:
@@ -207,7 +205,7 @@ def _offer_first(search: Tries, sets: list[IntArray], known: _Known) -> None:
             return
 
 
-def _extend(search: Tries, beam: IntArray, width: int) -> tuple[IntArray, FloatArray]:
+def _extend(search: TriedSets, beam: IntArray, width: int) -> tuple[IntArray, FloatArray]:
     """The best sets of one change more than those of the beam."""
     longer = extend_sets(beam, search.free)
     margins = search.margins(longer)
@@ -215,7 +213,7 @@ def _extend(search: Tries, beam: IntArray, width: int) -> tuple[IntArray, FloatA
     return longer[order], margins[order]
 
 
-def _improve(search: Tries, known: _Known, starts: Sequence[Sequence[int]]) -> None:
+def _improve(search: TriedSets, known: _Known, starts: Sequence[Sequence[int]]) -> None:
     """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
     for order in _orders(search, starts):
         full = np.concatenate([order[np.isin(order, search.free)], np.setdiff1d(search.free, order)])
@@ -224,8 +222,8 @@ def _improve(search: Tries, known: _Known, starts: Sequence[Sequence[int]]) -> N
             _offer_reduced(search, full[:size], known)
 
 
-def _orders(search: Tries, starts: Sequence[Sequence[int]]) -> Iterator[IntArray]:
-    """By what each does alone; as given; and one after the other, each time the one that helps the most."""
+def _orders(search: TriedSets, starts: Sequence[Sequence[int]]) -> Iterator[IntArray]:
+    """By what each does by itself; as given; and one after the other, each time the one that helps the most."""
     yield search.free[np.argsort(-search.margins(search.free[:, None]), kind="stable")]
     place = {row: i for i, row in enumerate(search.evaluator.changes.id.tolist())}
     for start in starts:
@@ -236,7 +234,7 @@ def _orders(search: Tries, starts: Sequence[Sequence[int]]) -> Iterator[IntArray
     yield np.asarray(chosen[0])
 
 
-def _first_prefix(search: Tries, order: IntArray) -> int:
+def _first_prefix(search: TriedSets, order: IntArray) -> int:
     """How many of an order have to be undone until it is done; 0 for never. Short ones are tried first."""
     tried, size = 0, PREFIXES
     while tried < len(order):
@@ -249,7 +247,7 @@ def _first_prefix(search: Tries, order: IntArray) -> int:
     return 0
 
 
-def _reduce(search: Tries, chosen: IntArray) -> IntArray:
+def _reduce(search: TriedSets, chosen: IntArray) -> IntArray:
     """Without what is not needed: the dearest first, then what costs the least margin."""
     while len(chosen) > 1:
         without = np.stack([np.delete(chosen, i) for i in range(len(chosen))])
@@ -265,7 +263,7 @@ def _reduce(search: Tries, chosen: IntArray) -> IntArray:
     return chosen
 
 
-def _swap(search: Tries, chosen: IntArray) -> IntArray | None:
+def _swap(search: TriedSets, chosen: IntArray) -> IntArray | None:
     """Two of a set for one other: a set that is smaller by one and still does, None where there is none."""
     others = np.setdiff1d(search.free, chosen)
     pairs = list(itertools.combinations(range(len(chosen)), 2))

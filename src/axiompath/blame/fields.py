@@ -19,7 +19,7 @@ from ..outputs import BINARY, LABELS, NO_YES, VALUE, Output
 from ..storage.codec import NodeOrNone, Saved, Shape, require
 from ..storage.notebook import show
 from .engine import SubsetEvaluator
-from .goal import tell
+from .goal import predicted_values
 from .root import Root
 
 MOST_NAMED = 20  # changes that a sentence names
@@ -30,8 +30,8 @@ Ids: TypeAlias = tuple[NodeOrNone, ...]
 def shared_fields(
     evaluator: SubsetEvaluator, root: Root, caption: Caption, logits: FloatArray, ends: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
-    """What all records of changes hold: the prediction, and names; `logits` are those before and after."""
-    class_before, class_after = evaluator.output.told(logits[0], logits[1])
+    """The fields of all records of changes: the prediction and names; `logits` are those before and after."""
+    class_before, class_after = evaluator.output.label_pair(logits[0], logits[1])
     target = root.target
     mentioned = {*chain.from_iterable(ends), *(target if isinstance(target, tuple) else (target,))}
     return {
@@ -55,7 +55,7 @@ def ends_of(changes: pd.DataFrame) -> list[tuple[int, int]]:
 
 
 class ChangeRecord(Saved, ABC):
-    """A record of changes, by their numbers: what it calls its target and their ends."""
+    """A record of changes by their ids, with the names of its target and of their ends."""
 
     other_kinds: ClassVar[tuple[str, ...]] = (MODEL_RETRAINED,)  # of rows, beside the kinds of changes
     target: Target
@@ -90,7 +90,7 @@ class ChangeRecord(Saved, ABC):
 
     @property
     def name(self) -> str:
-        """The user's name of the target, else its number; of a link both ends."""
+        """The user's name of the target, else its number; for a link, both ends."""
         if isinstance(self.target, tuple):
             return TO.join(map(self.name_of, self.target))
         return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
@@ -111,8 +111,8 @@ class ChangeRecord(Saved, ABC):
         return self.output.means(self.logits_after)
 
     @property
-    def told(self) -> str:
-        """What is told of the prediction, in words: the probability of the new class or label, or the value."""
+    def quantity(self) -> str:
+        """What shares are shares of, in words: the probability of the new class or label, or the value."""
         if self.output.kind == VALUE:
             return "the value" if len(self.logits_before) == 1 else f"value {self.class_after}"
         if self.output.kind == LABELS:
@@ -120,28 +120,28 @@ class ChangeRecord(Saved, ABC):
         return f"the probability of {self.class_name(self.class_after)}"
 
     @property
-    def told_before(self) -> float:
+    def predicted_before(self) -> float:
         """The same on `before`."""
-        return float(tell(self.output, self.class_after, self.logits_before[None])[0])
+        return float(predicted_values(self.output, self.class_after, self.logits_before[None])[0])
 
     @property
-    def told_after(self) -> float:
+    def predicted_after(self) -> float:
         """The same on `after`."""
-        return float(tell(self.output, self.class_after, self.logits_after[None])[0])
+        return float(predicted_values(self.output, self.class_after, self.logits_after[None])[0])
 
     def class_name(self, label: int) -> str:
-        """The user's name of a class, else `class` and its number; of one logit `no` and `yes`."""
+        """The user's name of a class, else `class` and its number; for one logit, `no` and `yes`."""
         if self.output.kind == BINARY and not self.class_names:
             return NO_YES[label]
         return self.class_names[label] if label < len(self.class_names) else f"class {label}"
 
     def check(self) -> None:
-        """Kinds are those of changes, the classes fit the columns, and the target what it is."""
+        """Kinds are those of changes, the classes fit the columns, and the target fits its unit."""
         check_prediction(self)
         strange = [kind for kind in self.kinds if not is_kind(kind, *self.other_kinds)]
         require(not strange, f"`kinds` should be kinds of changes; got {strange[:1]}")
-        told = len(self.directed) in (0, len(self.kinds))
-        require(told, "`directed` should be true or false for each row, or empty")
+        lengths_fit = len(self.directed) in (0, len(self.kinds))
+        require(lengths_fit, "`directed` should be true or false for each row, or empty")
 
     @abstractmethod
     def summary(self) -> str:

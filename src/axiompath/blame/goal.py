@@ -14,7 +14,7 @@ from ..explain.question import is_number
 from ..outputs import BINARY, LABELS, NO_YES, VALUE, Output
 
 
-def tell(output: Output, label: int, logits: FloatArray) -> FloatArray:
+def predicted_values(output: Output, label: int, logits: FloatArray) -> FloatArray:
     """The probability of a class or label, or the value. [num_subsets]."""
     means = output.means(logits)
     if output.kind == BINARY:
@@ -40,7 +40,7 @@ def find_goal(
     names: tuple[str, ...],
 ) -> UndoGoal:
     """The old class again; or the class `to`; or a probability of the new class (a value) below `below`."""
-    old, new = output.told(before, after)
+    old, new = output.label_pair(before, after)
 
     def name(label: int) -> str:
         if output.kind == BINARY and not names:
@@ -56,7 +56,7 @@ def find_goal(
         what = "a value" if output.kind == VALUE else f"a probability of {name(new)}"
 
         def less(logits: FloatArray) -> FloatArray:
-            return below - tell(output, new, logits)
+            return below - predicted_values(output, new, logits)
 
         return UndoGoal(f"{what} below {below:g}", less, lambda logits: less(logits) > 0)
     if output.kind == VALUE:

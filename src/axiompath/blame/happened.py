@@ -14,41 +14,44 @@ from .root import Root
 from .shapley import Effort
 from .undo import Undo, undo_target
 
-MOST_TOLD = 300  # changes in sight; of more, not even a rough estimate is made in a second
+MOST_CHANGES = 300  # changes in sight; of more, not even a rough estimate is made in a second
 EXACT_SUBSETS = 1 << 12  # all of which are tried
 ORDERED_EVALUATIONS = 8192  # along random orders, where there are more
 
 
 @dataclass(frozen=True, eq=False)
 class Happened:
-    """Which changes moved one prediction, and the fewest to undo where its class changed."""
+    """Which changes moved one prediction, and the fewest to undo if its class changed."""
 
     blame: Blame | None  # None where more changes are in sight than a second does
     undo: Undo | None  # None where the class did not change
     num_in_sight: int
 
     def summary(self, limit: int = 5) -> str:
-        """What happened, which changes did it, the least to undo, and how sure that is."""
-        first, *others = self.tell(limit)
+        """What happened, which changes did it, the least to undo, and how certain that is."""
+        first, *others = self.describe_lines(limit)
         return "\n".join([f"{self.headline}. {first}" if self.headline else first, *others])
 
     @property
     def headline(self) -> str:
-        """What happened to the prediction, without a full stop; empty where neither blame nor undo could be asked."""
+        """What happened to the prediction, without a full stop; empty if there is neither blame nor undo."""
         record = self.undo if self.blame is None else self.blame
         return "" if record is None else record.headline
 
-    def tell(self, limit: int = 5) -> list[str]:
-        """All but what happened, in lines."""
+    def describe_lines(self, limit: int = 5) -> list[str]:
+        """Everything but the headline, in lines."""
         undo = [] if self.undo is None else [self.undo.sentence]
         if self.blame is None:
             return [self.too_many, *undo]
-        return [*self.blame.tell_changes(limit), *undo, *self.blame.tell_surety()]
+        return [*self.blame.describe_changes(limit), *undo, *self.blame.describe_certainty()]
 
     @property
     def too_many(self) -> str:
-        """What is said in place of blame."""
-        return f"{self.num_in_sight:,} changes are in sight, too many to blame in a second: ask for blame alone."
+        """The sentence that replaces blame."""
+        return (
+            f"{self.num_in_sight:,} changes are within the receptive field, too many to blame in a second: "
+            "call `blame`."
+        )
 
     def __str__(self) -> str:
         """The summary."""
@@ -62,10 +65,10 @@ class Happened:
 
 
 def find_happened(engine: SubsetEngine, root: Root, caption: Caption, seconds: float = 1.0) -> Happened:
-    """As many evaluations as about a second holds; the same ones every time, as far as that is enough."""
+    """Blame and undo with as many evaluations as fit into about a second; deterministic if that suffices."""
     evaluator = engine.open(root)
     blame = None
-    if evaluator.num_changes <= MOST_TOLD:
+    if evaluator.num_changes <= MOST_CHANGES:
         pairs = max(ORDERED_EVALUATIONS // max(2 * evaluator.num_changes, 1), 16)
         effort = Effort(seconds=seconds, most_exact=EXACT_SUBSETS, most_pairs=pairs)
         with suppress(TooDear):  # a model that is slow itself

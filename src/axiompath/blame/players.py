@@ -1,7 +1,7 @@
 """Pair of graphs -> Players: the rows of `changes()`, and what applying each of them does to nodes, edges and features.
 
-Let S be the changes that are applied. An edge that `after` alone has is there once its change is in S, one that
-`before` alone has until it is; another weight, or other features, are one edge of each kind. A node that came or went
+Let S be the changes that are applied. An edge that only `after` has is there once its change is in S, one that
+only `before` has, until it is; another weight, or other features, are one edge of each kind. A node that came or went
 does so with its edges, which are there when every such end is: an edge between two new nodes needs both. With nodes
 opened, their edges are players of their own, and an edge that is there brings its ends.
 """
@@ -27,10 +27,10 @@ from ..graphs.changes import (
     FEATURES_CHANGED,
     NODE_ADDED,
     NODE_REMOVED,
+    decode_weights,
     pair_directions,
-    tell_weights,
 )
-from ..graphs.expiry import tell_expired
+from ..graphs.expiry import mark_expired
 from ..graphs.pair import Pair
 from ..graphs.values import join_values
 
@@ -39,7 +39,7 @@ APPLIED, NOT_APPLIED = 1, -1  # when a thing is there: once its changes are appl
 
 @dataclass(frozen=True, eq=False)
 class ChangedEdges:
-    """Edges that one graph alone has, or has with this weight; nodes by their number in the pair."""
+    """Edges that only one graph has, or has with this weight; nodes by their number in the pair."""
 
     senders: IntArray  # [num_edges]
     receivers: IntArray  # [num_edges]
@@ -107,8 +107,8 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
         np.repeat([NOT_APPLIED, APPLIED], [len(gone), len(come)]),
         owners[both],
     )
-    told = tell_expired(tell_weights(changes, pair.values), pair.before.data, pair.after.data)
-    return Players(told, edges, node_of, node_rows, feature_rows, open_nodes)
+    marked = mark_expired(decode_weights(changes, pair.values), pair.before.data, pair.after.data)
+    return Players(marked, edges, node_of, node_rows, feature_rows, open_nodes)
 
 
 def _rows_of_edges(changes: pd.DataFrame, single: pd.DataFrame) -> IntArray:

@@ -1,7 +1,7 @@
 """Players + a target -> ReceptiveField: the part of both graphs that decides the target, as one graph with conditions.
 
 Every edge of either graph is there once, with the condition under which it is there: always, once some changes are
-applied, or until they are. So are nodes that one graph alone has. Features within `num_hops` of the target matter, and
+applied, or until they are. So are nodes that only one graph has. Features within `num_hops` of the target matter, and
 edges into nodes up to `depth` away, in the union of both graphs; what lies beyond has no share.
 """
 
@@ -59,7 +59,7 @@ class Conditions:
 
 @dataclass(frozen=True, eq=False)
 class ConditionedGraph(ABC):
-    """A graph some of whose edges and nodes are there under conditions alone; edges ascend by receiver."""
+    """A graph some of whose edges and nodes exist only under conditions; edges ascend by receiver."""
 
     senders: IntArray  # [num_edges]
     receivers: IntArray  # [num_edges]

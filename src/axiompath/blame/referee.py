@@ -117,7 +117,7 @@ class Referee:
         hold = np.concatenate([field.conditions.hold(subsets), np.ones((1, num_copies), dtype=np.bool_)])
         present = hold[field.presence].T  # [num_copies, num_nodes]
         order = self._node_order
-        # Rows of the copies: present nodes alone, in the user's order.
+        # Rows of the copies: only present nodes, in the user's order.
         flat = np.full(present.shape, -1, dtype=np.int64)
         chosen = np.flatnonzero(present[:, order].reshape(-1))
         which, node = chosen // field.num_nodes, order[chosen % field.num_nodes]
@@ -151,7 +151,7 @@ class Referee:
 
     @cached_property
     def _node_order(self) -> IntArray:
-        """Rows of the field as the user lists their nodes: those of `before`, then those that `after` alone has."""
+        """Rows of the field as the user lists their nodes: those of `before`, then those that only `after` has."""
         listed = np.concatenate([numbers_of_rows(side) for side in (self.field.pair.before, self.field.pair.after)])
         if not len(listed):
             return np.arange(self.field.num_nodes)

@@ -25,7 +25,7 @@ Values = Callable[[BoolArray], FloatArray]  # [num_subsets, num_players] -> [num
 
 MOST_EXACT = 1 << 16  # subsets that are all evaluated rather than sampled
 FIRST_PAIRS = 16  # orders, each with its reverse, before the errors are trusted
-LEAST_PAIRS = 2  # of which the time is taken first; with fewer there is no error to tell
+LEAST_PAIRS = 2  # of which the time is taken first; with fewer there is no error to report
 MOST_PAIRS = 1 << 17
 MOST_TRUTHS = 1 << 26  # of who has joined, in all subsets that are evaluated together
 

@@ -1,4 +1,4 @@
-"""A rule that is known by its `matrix` alone + variants of places -> what each of them takes of those that send to it.
+"""A rule that is known only by its `matrix` + variants of places -> what each of them takes of those that send to it.
 
 The row of a rule of reach 0 depends on the edges into a node, and on the inputs of the node and its senders. So each
 variant has a node of its own in one small graph, with the edges into it, from the variants of its senders that the same

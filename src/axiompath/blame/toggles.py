@@ -1,8 +1,8 @@
 """Network + the targets of many questions -> what each change does to every target that it reaches, change by change.
 
-A change is *left out* of `after`, and *put in alone*, into `before`. Either differs from a pass that is known where the
-change reaches and nowhere else. So some changes at a time are toggled by `Variants`, on the part of the graph that they
-reach, with all others as they are on that side; what sees none of them has the values of the pass.
+A change is *left out* of `after`, and *put in* by itself, into `before`. Either differs from a pass that is known where
+the change reaches and nowhere else. So some changes at a time are toggled by `Variants`, on the part of the graph that
+they reach, with all others as they are on that side; what sees none of them has the values of the pass.
 
 Reach. R(i) are the nodes whose rows of coefficients change i can alter: receivers of its edges and, where degrees are
 counted, whoever takes from these. D_t(i), whose z can differ at hop t, are D_(t-1)(i), whoever takes from it, and R(i),
@@ -169,7 +169,7 @@ class TogglingGraph:
 
 @dataclass(frozen=True, eq=False)
 class Toggled:
-    """Logits of targets with one change left out of `after`, and with it alone put into `before`; a row is a pair."""
+    """Logits of targets with one change left out of `after`, and with only it put into `before`; a row is a pair."""
 
     players: IntArray  # [num_pairs]
     targets: IntArray  # [num_pairs]: places among the targets
@@ -286,7 +286,8 @@ class ReachedPart(ConditionedGraph):
 
 
 def _cut_part(graph: TogglingGraph, players: IntArray, nodes: IntArray, side: int) -> ReachedPart:
-    """The edges into these nodes and their senders; those that a change alone decides which is not toggled, decided."""
+    """The edges into these nodes and their senders; those that depend only on a change that is not toggled are
+    decided."""
     local = np.full(graph.num_players + 1, -1, dtype=np.int64)
     local[players] = np.arange(len(players))
     edges = entries_of(graph.indptr, nodes)

@@ -1,4 +1,4 @@
-"""A evaluator and a goal -> Tries: margins of sets of undone changes, by the evaluator, until the time is spent.
+"""A evaluator and a goal -> TriedSets: margins of sets of undone changes, by the evaluator, until the time is spent.
 
 Sets are tried some at a time, as many as a fraction of a second holds, so that the time that was given is kept: what is
 under way may take half a second more, and then `Spent` ends the search wherever it stands. An effort may be counted in
@@ -36,7 +36,7 @@ class Disagreement(Exception):
     """The user's model decides otherwise than the evaluator, beyond rounding; the search has to be made with it."""
 
 
-class Tries:
+class TriedSets:
     """The sets that were tried; truth values are of what is undone."""
 
     def __init__(

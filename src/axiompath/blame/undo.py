@@ -12,7 +12,7 @@ import pandas as pd
 from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
 from ..explain.explanation import Caption
-from ..graphs.changes import tell_kinds
+from ..graphs.changes import name_kinds
 from ..graphs.places import NODE_UNIT, Target, Unit
 from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text
@@ -23,7 +23,7 @@ from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
 from .goal import UndoGoal, find_goal
 from .root import Root
 from .shapley import check_seconds
-from .tries import Disagreement, Tries
+from .tries import Disagreement, TriedSets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Undo(ChangeRecord):
-    """The fewest changes whose undoing gives the old prediction back."""
+    """The fewest changes to undo to get the old prediction back."""
 
     form: ClassVar = FileForm("undo", 2, {1: {"directed": []}})
     drawn_by: ClassVar = "plot().figure.savefig(path)"
@@ -63,12 +63,12 @@ class Undo(ChangeRecord):
     directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
     def summary(self) -> str:
-        """What happened, what to undo, and how that is known, in a few sentences."""
+        """What happened, what to undo, and how it was found, in a few sentences."""
         return f"{self.headline}. {self.sentence}"
 
     @property
     def sentence(self) -> str:
-        """What to undo, and whether nothing less does."""
+        """What to undo, and whether a smaller set is excluded."""
         who = f"{self.unit} {self.name}"
         if not self.restored:
             return f"No set of changes was found whose undoing gives {who} {self.goal}. {self.how}"
@@ -115,7 +115,7 @@ def undo_target(
     seconds: float = 10.0,
     starts: Sequence[Sequence[int]] = (),
 ) -> Undo:
-    """Search by size, then judge; where the judge and the evaluator disagree, search again with the judge.
+    """Search by size, then judge; if the judge and the evaluator disagree, search again with the judge.
 
     Changes in `keep` are not undone, undoing the others takes `costs`; `every` and `starts` as in `find_fewest`.
     """
@@ -127,7 +127,7 @@ def undo_target(
         ends = evaluator.run_ends()
         goal = find_goal(engine.output, ends[0], ends[1], to, below, caption.class_names)
         free = np.flatnonzero(~evaluator.subset(keep, applied=True, name="keep"))
-        tries = Tries(evaluator, goal, _read_costs(evaluator, costs), free, seconds)
+        tries = TriedSets(evaluator, goal, _read_costs(evaluator, costs), free, seconds)
         found = find_fewest(tries, every=every, starts=starts)
         return _describe(tries, found, root, caption, ends, goal)
 
@@ -138,24 +138,24 @@ def undo_target(
         return search()
 
 
-def _describe(search: Tries, found: Fewest, root: Root, caption: Caption, ends: FloatArray, goal: UndoGoal) -> Undo:
+def _describe(search: TriedSets, found: Fewest, root: Root, caption: Caption, ends: FloatArray, goal: UndoGoal) -> Undo:
     evaluator, chosen = search.evaluator, np.sort(found.chosen)
     rows, ids = evaluator.changes.iloc[chosen], evaluator.changes.id.to_numpy()
     restored, logits = search.judge(chosen)
-    told = ""
+    by_time = ""
     if not restored and evaluator.elapsed is not None:
         none = evaluator.run(np.zeros((1, evaluator.num_changes), dtype=np.bool_))
-        told = "Without any of the changes it is the same: the passing of time alone did this. "
-        told = told if not goal.reached(none)[0] else ""
+        by_time = "Without any of the changes it is the same: only the passing of time did this. "
+        by_time = by_time if not goal.reached(none)[0] else ""
     return Undo(
         **shared_fields(evaluator, root, caption, ends, ends_of(rows)),
         goal=goal.words,
         changes=tuple(ids[chosen].tolist()),
-        kinds=tell_kinds(rows),
+        kinds=name_kinds(rows),
         restored=restored,
         logits=logits,
         proved=bool(found.proved),
-        how=f"{told or found.how} {evaluator.note}".replace("  ", " ").rstrip(),
+        how=f"{by_time or found.how} {evaluator.note}".replace("  ", " ").rstrip(),
         excluded=found.excluded,
         cost=float(search.costs[chosen].sum()),
         num_in_sight=evaluator.num_changes,

@@ -220,9 +220,9 @@ def _is_followed(key: str, before: Data, after: Data) -> bool:
 
 def _check_alike(old: RunModel, new: RunModel) -> None:
     """Refuse a model before that predicts something else."""
-    told = [(one.unit, one.output.kind, one.answers[0].shape[1]) for one in (new, old)]
-    if told[0] != told[1]:
-        words = [f"{columns} columns of {kind} for each {unit}" for unit, kind, columns in told]
+    signatures = [(one.unit, one.output.kind, one.answers[0].shape[1]) for one in (new, old)]
+    if signatures[0] != signatures[1]:
+        words = [f"{columns} columns of {kind} for each {unit}" for unit, kind, columns in signatures]
         raise InputError(f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}).")
 
 
@@ -300,7 +300,7 @@ def _unit_of(answers: tuple[FloatArray, FloatArray], graphs: tuple[Data, Data], 
     ):
         return UNIT_OF[GRAPHS]
     raise InputError(
-        f"Expected the model to answer with one row a node, graph or pair (got {len(answers[0])} rows for "
+        f"Expected the model to answer with one row per node, graph or pair (got {len(answers[0])} rows for "
         f"{graphs[0].x.shape[0]} nodes)."
     )
 
@@ -308,7 +308,7 @@ def _unit_of(answers: tuple[FloatArray, FloatArray], graphs: tuple[Data, Data], 
 def _meaning(
     answers: tuple[FloatArray, FloatArray], usage: Usage, last: str
 ) -> tuple[Output, Callable[[FloatArray], FloatArray]]:
-    """What the columns mean, as the model's last operation tells or the user says; and how answers become logits."""
+    """What the columns mean, as the model's last operation or the user says; and how answers become logits."""
     kind, num_columns = usage.output, answers[0].shape[1]
     if kind not in (AUTO, *OUTPUTS):
         raise InputError(f"Expected `output` among {', '.join((AUTO, *OUTPUTS))} (got {kind!r}).")

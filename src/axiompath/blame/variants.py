@@ -1,9 +1,9 @@
 """Network + ConditionedGraph -> logits under thousands of subsets: each place once for every distinct restriction.
 
-What a place computes depends on the changes in its sight alone: those of the edges into it, of its senders' values and,
-under degree normalisation, of the edges into its senders. Among thousands of subsets most places see few distinct
-restrictions. Layer by layer, each place has one row, a *variant*, for each; a variant takes from the variants of its
-senders that the same subset makes, with coefficients that the rules would give there.
+What a place computes depends only on the changes within its receptive field: those of the edges into it, of its
+senders' values and, under degree normalisation, of the edges into its senders. Among thousands of subsets most places
+see few distinct restrictions. Layer by layer, each place has one row, a *variant*, for each; a variant takes from the
+variants of its senders that the same subset makes, with coefficients that the rules would give there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Subsets as bits; and which of them look alike to those who see some changes alone."""
+"""Subsets as bits; and which of them look alike to those who see only some changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_BITS = 62  # that a mask is counted to have, so that its kinds can be count
 
 
 class Views(NamedTuple):
-    """The distinct kinds of rows that each mask tells apart."""
+    """The distinct kinds of rows that each mask distinguishes."""
 
     starts: IntArray  # [num_masks + 1]: where those of each mask begin in `first`
     first: IntArray  # the first row of each kind

@@ -26,9 +26,9 @@ from torch_geometric.data import Data
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError
 from ..graphs.adjacency import run_over, take_rows
-from ..graphs.changes import list_changes, tell_weights
+from ..graphs.changes import decode_weights, list_changes
 from ..graphs.data_fields import Features, Fields
-from ..graphs.expiry import tell_expired
+from ..graphs.expiry import mark_expired
 from ..graphs.labels import insert_beside
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
@@ -200,7 +200,7 @@ def find_pair_changes(
 ) -> pd.DataFrame:
     """`list_changes` of a pair; `names` go before those that the graphs bring along."""
     found = number_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
-    return tell_expired(tell_weights(found, pair.values), pair.before.data, pair.after.data)
+    return mark_expired(decode_weights(found, pair.values), pair.before.data, pair.after.data)
 
 
 def number_pair_changes(
@@ -256,7 +256,7 @@ def widen(pair: Pair, ring: IntArray, inside: BoolArray) -> IntArray:
 
 
 def _cut_side(side: Side, numbers: IntArray, whole: BoolArray, x: Features | None = None) -> Snapshot:
-    """A snapshot of these nodes: all edges into those that are `whole`, of the others their self-loops alone."""
+    """A snapshot of these nodes: all edges into those that are `whole`, of the others only their self-loops."""
     edges, rows = side.edges, side.rows_of(numbers)
     here = rows >= 0
     kept, rest = np.flatnonzero(here & whole), np.flatnonzero(here & ~whole)

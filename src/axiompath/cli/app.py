@@ -25,7 +25,7 @@ from .questions import blame, explain, report, scan, story, undo, watch
 from .service import serve
 
 app = typer.Typer(
-    help="Why did the GNN change its mind? Exact path attributions of prediction changes on evolving graphs.",
+    help="Explain why a graph neural network's predictions changed between two snapshots of a graph.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -43,13 +43,13 @@ ALIKE = str.maketrans("→–—−·…“”‘’≥≤×", ">---..\"\"''><x"
 
 @app.callback()
 def options(debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False) -> None:
-    """Options that every command has."""
+    """Options of every command."""
     if debug:
         os.environ["AXIOMPATH_DEBUG"] = "1"
 
 
-def tell_moved(context: typer.Context) -> None:
-    """Say where a command went."""
+def report_moved(context: typer.Context) -> None:
+    """Report that a command has moved."""
     name = context.info_name
     raise InputError(
         f"`axiompath {name}` has moved to the source repository; run `python -m research {name} ...` in a clone of it."
@@ -58,7 +58,7 @@ def tell_moved(context: typer.Context) -> None:
 
 for moved in ("benchmark", "reproduce"):
     anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-    app.command(moved, hidden=True, context_settings=anything)(tell_moved)
+    app.command(moved, hidden=True, context_settings=anything)(report_moved)
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
-    """Run a command line: an error is a sentence or two and an exit code; the traceback comes with --debug."""
+    """Run a command line. An error prints a sentence or two and sets the exit code; --debug adds the traceback."""
     codecs.register_error("axiompath.plain", _to_plain)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -95,9 +95,9 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
             words = name_options(words, _options_of(program, arguments))
             console.print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
             sys.exit(2)
-        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         console.print(
-            f"[bold red]This is a fault of axiompath's, not yours:[/] {escape(told)}\n"
+            f"[bold red]This is a fault of axiompath's, not yours:[/] {escape(message)}\n"
             f"Run again with `{name} --debug ...` for the traceback, and please report it.",
             highlight=False,
             soft_wrap=True,
@@ -106,7 +106,7 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
 
 
 def _options_of(program: typer.Typer, arguments: list[str]) -> dict[str, TyperOption]:
-    """The options of the command that was called, by what Python calls them."""
+    """The options of the command that was called, by their Python names."""
     command: Any = typer.main.get_command(program)
     for word in arguments:
         if isinstance(command, TyperGroup) and word in command.commands:
@@ -115,7 +115,7 @@ def _options_of(program: typer.Typer, arguments: list[str]) -> dict[str, TyperOp
 
 
 def _finish_output(met: BaseException | None) -> None:
-    """Have everything written, or say why not: a reader who has gone is no error, a full device is the device's."""
+    """Flush all output, or report why that failed. A closed pipe is not an error; a full device is."""
     try:
         if isinstance(met, BrokenPipeError):
             raise met
@@ -138,13 +138,14 @@ def _refuse_device(error: OSError) -> NoReturn:
 
 
 def _silence_output() -> None:
-    """What is left in the buffer would only raise once more when the interpreter ends."""
+    """Discard the buffer, which would raise once more when the interpreter ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _to_plain(error: UnicodeError) -> tuple[str, int]:
-    """For a terminal that cannot show a character: one like it that it can, as wide, so that tables stay straight."""
+    """Replace characters that the terminal cannot show by similar ones of the same width, so that tables stay
+    aligned."""
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end].translate(ALIKE)
     return text.encode("ascii", "replace").decode(), error.end
@@ -152,23 +153,23 @@ def _to_plain(error: UnicodeError) -> tuple[str, int]:
 
 @contextmanager
 def _warnings_as_sentences(program: typer.Typer, arguments: list[str]) -> Iterator[None]:
-    """Our own warnings as a sentence on stderr, each once; others as Python shows them."""
-    console, told = Terminal(stderr=True), set()
+    """Print AxiomPath's warnings on stderr as one sentence, each once; other warnings as Python does."""
+    console, shown = Terminal(stderr=True), set()
     with warnings.catch_warnings():
         show = warnings.showwarning
 
-        def tell_aside(
+        def print_warning(
             message: Warning | str, category: type[Warning], filename: str, lineno: int,
             file: TextIO | None = None, line: str | None = None,
         ) -> None:  # fmt: skip
             if not issubclass(category, MatchedByRow | Notice):
                 show(message, category, filename, lineno, file, line)
-            elif str(message) not in told:
-                told.add(str(message))
+            elif str(message) not in shown:
+                shown.add(str(message))
                 words = name_options(str(message), _options_of(program, arguments))
                 console.print(f"[bold yellow]Warning:[/] {escape(words)}", highlight=False, soft_wrap=True)
 
-        warnings.showwarning = tell_aside
+        warnings.showwarning = print_warning
         warnings.simplefilter("always", MatchedByRow)
         warnings.simplefilter("always", Notice)
         yield

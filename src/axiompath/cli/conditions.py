@@ -59,8 +59,8 @@ def end_if(conditions: list[Condition], steps: Iterable[tuple[str, Scan]]) -> No
         for condition in conditions:
             if condition.holds(figures):
                 value = figures[condition.figure]
-                told = f"{condition.figure}{condition.sign}{condition.number:g} holds at {name}: {value:g}."
-                Terminal(stderr=True).print(f"[bold red]--fail-if:[/] {escape(told)}", highlight=False, soft_wrap=True)
+                line = f"{condition.figure}{condition.sign}{condition.number:g} holds at {name}: {value:g}."
+                Terminal(stderr=True).print(f"[bold red]--fail-if:[/] {escape(line)}", highlight=False, soft_wrap=True)
                 failed = True
     if failed:
         raise typer.Exit(HOLDS)

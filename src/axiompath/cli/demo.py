@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..explainer import Explainer
 from ..files import save_graph, save_model
 from ..report import save_report
-from ..sequences.stories import tell_stories
+from ..sequences.stories import build_stories
 from .output import numbers, print_explanation, print_happened
 
 # Member 8 turns from the officer's side towards the instructor's: two ties lost, three made.
@@ -45,12 +45,12 @@ def train_karate() -> tuple[Any, Data]:
 
 
 def karate_arguments(data: Data) -> dict[str, Any]:
-    """What the demonstration's network is built with."""
+    """Arguments of the demonstration's network."""
     return {"in_channels": data.num_features, "hidden_channels": 16, "num_layers": 2, "out_channels": 4}
 
 
 def evolve_karate(data: Data) -> Data:
-    """The club after member 8 changed friends."""
+    """The club after member 8 made other friends."""
     edges = {tuple(pair) for pair in data.edge_index.T.tolist()}
     edges -= {(u, v) for pair in ENDED for u, v in (pair, pair[::-1])}
     edges |= {(u, v) for pair in MADE for u, v in (pair, pair[::-1])}
@@ -60,7 +60,8 @@ def evolve_karate(data: Data) -> Data:
 
 
 def check_room(out: Path) -> None:
-    """Refuse a folder in which somebody else has a name that a demonstration writes; its report, made first, tells."""
+    """Refuse a folder with other people's files of the same names; the report, written first, marks a folder of
+    ours."""
     taken = [name for name in WRITTEN_BY_DEMOS if os.path.lexists(out / name)]
     if not taken:
         return
@@ -75,7 +76,7 @@ def check_room(out: Path) -> None:
 
 
 def run_demo(console: Console, out: Path) -> dict[str, Any]:
-    """Who changed, why the one who changed most did, and a report; the graphs and the model are written beside it."""
+    """Explain who changed, and why the one who changed most did; write a report, the graphs and the model."""
     with console.status("Training a GCN on the karate club"):
         model, before = train_karate()
     after = evolve_karate(before)
@@ -97,13 +98,13 @@ def run_demo(console: Console, out: Path) -> dict[str, Any]:
     save_model(model, out / "model", karate_arguments(before))
     console.print(f"The report is in {report}: open it in a browser.", soft_wrap=True, markup=False)
     command = f"axiompath explain {out / 'model'} {out / 'before.npz'} {out / 'after.npz'} --target 13"
-    told = f"The graphs and the model are there too; ask further with\n  {command}"
-    console.print(told, soft_wrap=True, markup=False)
+    hint = f"The graphs and the model are there too; ask further with\n  {command}"
+    console.print(hint, soft_wrap=True, markup=False)
     return {"explanation": explanation.to_dict(), "report": str(report), "changed": len(moved)}
 
 
 def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, Any]:
-    """Thousands of nodes, five snapshots: what moved at every step, and a report on the last one and on all of them."""
+    """Thousands of nodes, five snapshots: explain every step; write reports on the last one and on all of them."""
     with progress.status("Generating five snapshots of a graph whose communities drift"):
         snapshots = drifting_communities()
     torch.manual_seed(0)
@@ -115,7 +116,7 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
         f"{first.num_nodes:,} nodes in six communities, {first.edge_index.shape[1] // 2:,} edges; "
         "a GCN was trained on the first of five snapshots.\n"
     )
-    stories = tell_stories(model, snapshots, class_names=COMMUNITIES, progress=progress)
+    stories = build_stories(model, snapshots, class_names=COMMUNITIES, progress=progress)
     heads = numbers("edges gained", "lost", "predictions reached", "changed class", "paths altered")
     table = Table("step", *heads)
     steps = []
@@ -134,8 +135,8 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
     for i, data in enumerate(snapshots):
         save_graph(out / f"snapshot{i}.npz", data, class_names=COMMUNITIES)
     save_model(model, out / "model", settings)
-    told = f"\nThe report on all steps is in {story}, that on the last one in {report}."
-    console.print(told, soft_wrap=True, markup=False)
+    closing = f"\nThe report on all steps is in {story}, that on the last one in {report}."
+    console.print(closing, soft_wrap=True, markup=False)
     return {"steps": steps, "report": str(report), "story": str(story)}
 
 

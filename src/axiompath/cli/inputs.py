@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..explainer import Explainer
     from ..sequences.steps import Step as OpenedStep
     from ..sequences.stories import Stories
-    from .options import Sources, Wanted
+    from .options import BudgetOptions, Sources
 
 
 class Graphs:
@@ -201,7 +201,7 @@ def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:
     return pair
 
 
-def tell_last_change(model: str, sources: Sources, pair: Graphs, text: str) -> str:
+def describe_last_change(model: str, sources: Sources, pair: Graphs, text: str) -> str:
     """Of a target that did not change at a step: at which step it last did, in a sentence; nothing without steps."""
     if pair.step is None:
         return ""
@@ -221,7 +221,7 @@ def read_graphs(files: Sequence[NamedFile], nodes: Path | None) -> Graphs:
 
     if len(files) < 2:
         given = ", ".join(str(file.path) for file in files)
-        raise InputError(f"Expected two graphs, before and after, or a folder of snapshots (got {given} alone).")
+        raise InputError(f"Expected two graphs, before and after, or a folder of snapshots (got only {given}).")
     with aside().status("Reading the graphs"):
         graphs = [read_graph(file.path, nodes) for file in files]
         return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
@@ -263,20 +263,20 @@ def open_steps(model: str, files: Sequence[NamedFile], sources: Sources) -> Iter
     )  # fmt: skip
 
 
-def tell(
-    model: str, files: Sequence[NamedFile], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
+def open_stories(
+    model: str, files: Sequence[NamedFile], sources: Sources, target: list[str] | None, top: int, wanted: BudgetOptions
 ) -> Stories:
     """Stories of these targets over the graphs, or of those that moved the most."""
     from ..files import read_model
-    from ..sequences.stories import tell_stories
+    from ..sequences.stories import build_stories
 
     old, new = read_model_before(sources, len(files)), read_model(model, sources.weights)
     graphs = read_graphs(files, sources.nodes)
     links = graphs.links(sources.links)
     targets: list[Target] | None = None
-    if target:  # what they are the model alone says
+    if target:  # only the model says what they are
         targets = graphs.targets(target, open_explainer(model, graphs, sources).unit)
-    return tell_stories(
+    return build_stories(
         new if old is None else [old, new], graphs.data, targets, wanted.budget, wanted.method, wanted.objective,
         output=sources.output, links=links,
         top=top, memory=sources.memory, node_names=graphs.user_names, class_names=graphs.class_names,
@@ -285,14 +285,14 @@ def tell(
 
 
 def read_model_before(sources: Sources, num_graphs: int = 2) -> Any:
-    """The model of the graph before, where it is another one; of two graphs alone."""
+    """The model of the graph before, if it is another one; of two graphs only."""
     from ..files import read_model
 
     if sources.model_before is None:
         return None
     if num_graphs > 2:
         raise InputError(
-            f"Expected two graphs to go with --model-before (got {num_graphs}); in Python, tell_stories and "
+            f"Expected two graphs to go with --model-before (got {num_graphs}); in Python, build_stories and "
             "scan_sequence take a model for each graph."
         )
     return read_model(sources.model_before, sources.weights_before)

@@ -19,7 +19,7 @@ def check(
     output: OutputKind = "auto",
     json: AsJson = False,
 ) -> None:
-    """Can this model be read, module by module? Example: axiompath check demo/model demo/before.npz"""
+    """Check whether a model can be read, module by module. Example: axiompath check demo/model demo/before.npz"""
     from ..files import read_graph, read_model
     from ..graphs.pair import match_stored
     from ..graphs.sample import sample_pair
@@ -49,13 +49,13 @@ def diff(
     before: Before,
     after: After = None,
     *,
-    model: Annotated[str | None, typer.Option(help="The model, to see which predictions moved.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model, to list the predictions that moved.")] = None,
     sources: Sources,
     directed: Annotated[bool, typer.Option("--directed", help="List both directions of every edge.")] = False,
     limit: Limit = 10,
     json: AsJson = False,
 ) -> None:
-    """What changed between two graphs, and which predictions moved.
+    """List what changed between two graphs and, with --model, which predictions moved.
 
     Example: axiompath diff demo/before.npz demo/after.npz --model demo/model
     """
@@ -70,7 +70,7 @@ def diff(
         return
     console = Terminal()
     aged, expired = counts["edges_aged"], counts["edges_expired"]
-    by_time = f" By time alone: {expired:,} expired, {aged:,} aged." if expired or aged else ""
+    by_time = f" Due only to time: {expired:,} expired, {aged:,} aged." if expired or aged else ""
     console.print(
         f"Edges: {counts['edges_added']:,} added, {counts['edges_removed']:,} removed, "
         f"{counts['edges_reweighted']:,} reweighted.{by_time} Nodes: {counts['nodes_added']:,} added, "

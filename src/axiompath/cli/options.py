@@ -18,27 +18,28 @@ Before = Annotated[
     Path,
     typer.Argument(help="The graph before: .npz, .pt, an edge list or a folder of tables; or a folder of snapshots."),
 ]
-After = Annotated[Path | None, typer.Argument(help="The graph after; none with a folder of snapshots.")]
-Later = Annotated[list[Path] | None, typer.Argument(help="Further graphs, in order.", show_default=False)]
+After = Annotated[Path | None, typer.Argument(help="The graph after; omit it with a folder of snapshots.")]
+Later = Annotated[list[Path] | None, typer.Argument(help="Further graphs, oldest first.", show_default=False)]
 Weights = Annotated[Path | None, typer.Option(help="Weights (.safetensors) of a package.module:function.")]
 Nodes = Annotated[Path | None, typer.Option(help="Node table of an edge list.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
-OutputKind = Annotated[str, typer.Option(help="What columns mean: auto, classes, binary, labels or value.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+OutputKind = Annotated[str, typer.Option(help="Meaning of the output columns: auto, classes, binary, labels or value.")]
 Targets = Annotated[
     list[str] | None,
-    typer.Option("--target", "-t", help="A node's name or number (of a link u,v; of a graph its number); or more."),
+    typer.Option(
+        "--target", "-t", help="Name or number of a node; for a link, u,v; for a graph, its number. Repeatable."
+    ),
 ]
 OpenNodes = Annotated[
-    bool, typer.Option("--open-nodes", help="Give edges of nodes that came or went shares of their own.")
+    bool, typer.Option("--open-nodes", help="Give each edge of an added or removed node its own share.")
 ]
-Seconds = Annotated[float, typer.Option(min=0, help="Time to spend, where not everything can be tried.")]
-WithPaths = Annotated[bool, typer.Option("--paths/--no-paths", help="Read the model, or run it as it is.")]
+Seconds = Annotated[float, typer.Option(min=0, help="Time limit if not every combination can be tried.")]
+WithPaths = Annotated[bool, typer.Option("--paths/--no-paths", help="Read the model's layers, or only run the model.")]
 Depth = Annotated[
-    str | None, typer.Option(help="auto: groups of paths that end alike, opened where it matters; or a number of hops.")
+    str | None,
+    typer.Option(help="Group paths by their last hops: a number of hops, or auto to open groups where it matters."),
 ]
-FirstBlame = Annotated[
-    bool, typer.Option("--blame/--no-blame", help="Begin with which changes did it, and the undoing.")
-]
+FirstBlame = Annotated[bool, typer.Option("--blame/--no-blame", help="Begin with blame and undo.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows to print.")]
 
 
@@ -48,25 +49,26 @@ class Sources:
 
     weights: Weights = None
     nodes: Nodes = None
-    memory: Annotated[str, typer.Option(help="Memory that paths may take, beside the graphs.")] = "2GB"
+    memory: Annotated[str, typer.Option(help="Memory for paths, in addition to the graphs.")] = "2GB"
     output: OutputKind = "auto"
     model_before: Annotated[
         str | None,
-        typer.Option(help="The model of the graph before, where it is another; code is run as for the model."),
+        typer.Option(help="The model for the graph before, if it differs; same forms as the model, its code is run."),
     ] = None
-    weights_before: Annotated[Path | None, typer.Option(help="Weights of that model, as --weights.")] = None
-    links: Annotated[Path | None, typer.Option(help="Pairs of nodes to predict for, one a line: u,v.")] = None
+    weights_before: Annotated[Path | None, typer.Option(help="Weights for --model-before.")] = None
+    links: Annotated[Path | None, typer.Option(help="File of node pairs to predict for, one u,v per line.")] = None
     step: Annotated[
-        int | None, typer.Option(min=1, help="Of a folder of snapshots: which step, from 1; else the last, or all.")
+        int | None,
+        typer.Option(min=1, help="Step within a folder of snapshots, from 1. Default: the last one, or all."),
     ] = None
 
 
 FlipSeconds = Annotated[
-    float, typer.Option(min=0, help="Seconds a step for what did each flip and what would undo it; 0: none of that.")
+    float, typer.Option(min=0, help="Seconds per step for the cause and the undo of each flip; 0 skips both.")
 ]
 FailIf = Annotated[
     list[str] | None,
-    typer.Option("--fail-if", help="Exit with status 3 if this holds at a step, such as 'flips>50'; or several."),
+    typer.Option("--fail-if", help="Exit with status 3 if this holds at a step, such as 'flips>50'. Repeatable."),
 ]
 
 
@@ -74,33 +76,44 @@ FailIf = Annotated[
 class EventColumns:
     """What an event list calls its columns, and how its events become graphs."""
 
-    src: Annotated[str | None, typer.Option(help="Column of the sender; else found by its name.")] = None
+    src: Annotated[str | None, typer.Option(help="Column of the sender. Default: found by its name.")] = None
     dst: Annotated[str | None, typer.Option(help="Column of the receiver.")] = None
-    time: Annotated[str | None, typer.Option(help="Column of the time: dates or numbers.")] = None
-    weight: Annotated[str | None, typer.Option(help="Column of a weight or rating; else edges have none.")] = None
-    relation: Annotated[str | None, typer.Option(help="Column of what an event is: edges have types.")] = None
-    end: Annotated[str | None, typer.Option(help="Column of when an edge ended; empty where it has not.")] = None
+    time: Annotated[str | None, typer.Option(help="Column of the time, as dates or numbers.")] = None
+    weight: Annotated[str | None, typer.Option(help="Column of a weight or rating. Default: edges have no weight.")] = (
+        None
+    )
+    relation: Annotated[
+        str | None, typer.Option(help="Column of the kind of event, which becomes the type of the edge.")
+    ] = None
+    end: Annotated[str | None, typer.Option(help="Column of the time at which an edge ended; empty if it has not.")] = (
+        None
+    )
     most_relations: Annotated[
-        int | None, typer.Option(min=1, help="As many relations, the commonest at first; all others are one.")
+        int | None,
+        typer.Option(min=1, help="Number of relations kept, the most common at first; all others become one."),
     ] = None
     rule: Annotated[
         str | None,
-        typer.Option(help="How a pair's events make one edge: once, count, sum, mean, min, max, first, last"),
+        typer.Option(help="How the events of a pair become one edge: once, count, sum, mean, min, max, first, last"),
     ] = None
-    every: Annotated[str | None, typer.Option(help="A snapshot every so often: 30D, 12h, or a number.")] = None
-    window: Annotated[str | None, typer.Option(help="Of the events of so long: 90D; all: of all so far.")] = None
-    nodes: Annotated[Path | None, typer.Option(help="Table of the nodes: id, perhaps label, and features.")] = None
+    every: Annotated[str | None, typer.Option(help="Time between snapshots: 30D, 12h, or a number.")] = None
+    window: Annotated[
+        str | None, typer.Option(help="Time span of the events in a snapshot: 90D; or all events so far: all.")
+    ] = None
+    nodes: Annotated[Path | None, typer.Option(help="Table of the nodes: id, optionally label, and features.")] = None
     features: Annotated[
-        list[str] | None, typer.Option(help="Made here: degrees, constant, codes or one-hot; or several.")
+        list[str] | None, typer.Option(help="Features to generate: degrees, constant, codes or one-hot. Repeatable.")
     ] = None
-    directed: Annotated[bool, typer.Option("--directed", help="Edges go from sender to receiver alone.")] = False
+    directed: Annotated[bool, typer.Option("--directed", help="Edges go only from sender to receiver.")] = False
     keep: Annotated[str, typer.Option(help="Nodes of a snapshot: seen so far, active in its window, or all.")] = "seen"
-    start: Annotated[str | None, typer.Option(help="Where the first window begins; else with the first event.")] = None
-    until: Annotated[str | None, typer.Option(help="Up to when the events are complete; else up to the last.")] = None
+    start: Annotated[str | None, typer.Option(help="Start of the first window. Default: the first event.")] = None
+    until: Annotated[
+        str | None, typer.Option(help="Time up to which the events are complete. Default: the last event.")
+    ] = None
 
 
 @dataclass(frozen=True)
-class Manner:
+class PathOptions:
     """How paths are chosen."""
 
     # `selection.DEFAULT_METHOD`, whose import takes seconds that a page of help should not; a test holds them equal.
@@ -109,10 +122,10 @@ class Manner:
 
 
 @dataclass(frozen=True)
-class Wanted(Manner):
+class BudgetOptions(PathOptions):
     """How paths are chosen, and how many."""
 
-    budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation; of a sequence, in each step's.")] = 10
+    budget: Annotated[int, typer.Option(min=0, help="Paths per explanation; for a sequence, per step.")] = 10
 
 
 def read_depth(text: str | None) -> int | str | None:

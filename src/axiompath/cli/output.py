@@ -36,14 +36,15 @@ TABLE_COLUMNS = ("target",)  # which sentences about tables name, and never as a
 
 
 class Terminal(Console):
-    """A console that is told nothing by names: letters in them that would command it are shown as �."""
+    """A console that names cannot control: control characters in them are shown as �."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Text, of which rich makes everything that it shows."""
         return super().render_str(COMMANDS.sub("�", text), **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Show these; what is said aside is lost where nobody can be told, and changes neither work nor exit code."""
+        """Print these; a message that cannot be printed to stderr is lost, and changes neither the work nor the exit
+        code."""
         with suppress(OSError) if self.stderr else nullcontext():
             super().print(*objects, **options)
 
@@ -54,7 +55,7 @@ class Terminal(Console):
 
 
 def aside() -> Console:
-    """Progress goes to stderr, so that what is piped is the answer alone; and only where somebody watches."""
+    """Progress goes to stderr, so that pipes carry only the answer; and only to a terminal."""
     console = Terminal(stderr=True)
     console.quiet = not console.is_terminal
     return console
@@ -112,12 +113,12 @@ def numbers(*heads: str) -> list[Column]:
 
 def changes_table(changes: Any, limit: int) -> Table:
     """What happened to the graph."""
-    from ..graphs.changes import tell_kinds
+    from ..graphs.changes import name_kinds
 
     title = f"First {min(limit, len(changes)):,} of {len(changes):,} changes"
     table = Table("id", "change", "of", *numbers("weight before", "after"), title=title)
     shown = changes.head(limit)
-    for row, kind in zip(records(shown), tell_kinds(shown), strict=True):
+    for row, kind in zip(records(shown), name_kinds(shown), strict=True):
         if row["dst"] is None:
             carried = f", with {row['num_edges']:,} edges" if row["num_edges"] else ""
             of, weights = f"{row['src_name']}{carried}", ["", ""]
@@ -139,10 +140,10 @@ def moved_table(moved: Any, limit: int) -> Table:
     heads: list[Column | str] = [*sides] if ends == "class" else [about, *numbers(*sides)]
     table = Table("target", *heads, *numbers(apart, "altered paths"))
     for row in records(moved.head(limit)):
-        told = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]
+        cells = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]
         pair = [row.get(f"{key}_name", row.get(key, "")) for key in (f"{ends}_before", f"{ends}_after")]
-        told += show_apart(pair, 4, "g") if ends != "class" else [escape(str(value)) for value in pair]
-        table.add_row(escape(row["name"]), *told, f"{row['kl']:.4f}", f"{row['num_paths']:,}")
+        cells += show_apart(pair, 4, "g") if ends != "class" else [escape(str(value)) for value in pair]
+        table.add_row(escape(row["name"]), *cells, f"{row['kl']:.4f}", f"{row['num_paths']:,}")
     return table
 
 
@@ -172,7 +173,7 @@ def networks_table(tried: Any) -> Table:
     return table
 
 
-def tell_flips(found: Any) -> Iterator[str]:
+def list_flips(found: Any) -> Iterator[str]:
     """The largest flips of a scan: what happened, what did it, what would undo it."""
     if found is None:
         return
@@ -197,9 +198,9 @@ def print_happened(console: Console, happened: Happened) -> None:
     console.print(happened.summary() + "\n", markup=False, highlight=False)
 
 
-def print_explanation(console: Console, explanation: Explanation, *, told: bool = False) -> None:
-    """A verdict, the chosen paths, what they leave, and what no choice could; what happened may have been told."""
-    first = explanation.of_paths if told else explanation.verdict
+def print_explanation(console: Console, explanation: Explanation, *, after_blame: bool = False) -> None:
+    """A verdict, the chosen paths, what they leave, and what no choice could; blame may stand above it already."""
+    first = explanation.of_paths if after_blame else explanation.verdict
     console.print(f"{first} {explanation.replayed}".rstrip(), markup=False)
     if len(explanation.paths):
         console.print(path_table(explanation))

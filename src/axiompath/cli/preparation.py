@@ -15,10 +15,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report, the graphs and the model.")] = Path(
         "axiompath-demo"
     ),
-    large: Annotated[bool, typer.Option("--large", help="Thousands of nodes, five snapshots.")] = False,
+    large: Annotated[bool, typer.Option("--large", help="Use thousands of nodes and five snapshots.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Explain a change in the karate club, and write a report. Example: axiompath demo --out demo"""
+    """Explain a change in Zachary's karate club and write a report. Example: axiompath demo --out demo"""
     from .demo import check_room, run_demo, run_large_demo
 
     console = Terminal(quiet=json)
@@ -32,15 +32,15 @@ def demo(
 def convert(
     edges: Annotated[Path, typer.Argument(help="Edges: .parquet, .csv, .tsv, edge_index.npy, or a graph: .npz, .pt.")],
     out: Annotated[Path, typer.Option(help="The folder to write; it must not exist yet.")],
-    nodes: Annotated[Path | None, typer.Option(help="Node table, or x.npy with nodes named by their row.")] = None,
+    nodes: Annotated[Path | None, typer.Option(help="Node table, or x.npy whose rows number the nodes.")] = None,
     features_of: Annotated[
-        Path | None, typer.Option(help="Instead of --nodes: a stored graph with the same nodes and features.")
+        Path | None, typer.Option(help="Stored graph with the same nodes and features, instead of --nodes.")
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="edge_weight.npy of an edge_index.npy.")] = None,
-    memory: Annotated[str, typer.Option(help="Memory that sorting may take.")] = "2GB",
+    weights: Annotated[Path | None, typer.Option(help="edge_weight.npy for an edge_index.npy.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory for sorting.")] = "2GB",
     json: AsJson = False,
 ) -> None:
-    """Sort a graph into a folder that is opened without reading it into memory.
+    """Store a graph in a folder that opens without loading it into memory.
 
     Example: axiompath convert edges.parquet --nodes nodes.parquet --out before --memory 500MB
     """
@@ -54,19 +54,19 @@ def convert(
         sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
         print_json({"graph": str(out), **sizes, "weighted": graph.weights is not None})
     else:
-        told = f"Stored {graph.num_nodes:,} nodes and {graph.num_edges:,} edges in {out}."
-        Terminal().print(told, soft_wrap=True, highlight=False, markup=False)
+        line = f"Stored {graph.num_nodes:,} nodes and {graph.num_edges:,} edges in {out}."
+        Terminal().print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 @spread
 def snapshots(
     events: Annotated[Path, typer.Argument(help="Dated events: .csv, .csv.gz, .tsv or .parquet.")],
     *,
-    out: Annotated[Path, typer.Option(help="The folder to write; every command takes it for its graphs.")],
+    out: Annotated[Path, typer.Option(help="The folder to write; every command accepts it in place of graphs.")],
     columns: EventColumns,
     json: AsJson = False,
 ) -> None:
-    """Make graphs of dated events, one every so often, for every other command to take.
+    """Cut dated events into a folder of snapshots, which every other command accepts.
 
     Example: axiompath snapshots events.csv --every 30D --window 90D --out months
     """

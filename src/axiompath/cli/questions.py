@@ -14,20 +14,21 @@ from ..graphs.places import Target
 from .conditions import end_if, read_conditions
 from .inputs import (
     asked_or_most_moved,
+    describe_last_change,
     find_step,
     open_explainer,
     open_steps,
+    open_stories,
     read_graphs,
     read_pair,
     say_step,
     spell_out,
-    tell,
-    tell_last_change,
 )
 from .options import (
     After,
     AsJson,
     Before,
+    BudgetOptions,
     Depth,
     EventColumns,
     FailIf,
@@ -35,13 +36,12 @@ from .options import (
     FlipSeconds,
     Later,
     Limit,
-    Manner,
     Model,
     OpenNodes,
+    PathOptions,
     Seconds,
     Sources,
     Targets,
-    Wanted,
     WithPaths,
     read_depth,
     spread,
@@ -49,6 +49,7 @@ from .options import (
 from .output import (
     Terminal,
     aside,
+    list_flips,
     moved_table,
     networks_table,
     print_explanation,
@@ -56,7 +57,6 @@ from .output import (
     print_json,
     records,
     steps_table,
-    tell_flips,
     written_to,
 )
 from .service import step_names
@@ -70,17 +70,20 @@ def explain(
     *,
     target: Targets = None,
     budget: Annotated[
-        int | None, typer.Option(min=0, help="Paths in an explanation; else as many as are enough.")
+        int | None, typer.Option(min=0, help="Paths per explanation. Default: as many as --until requires.")
     ] = None,
-    until: Annotated[float, typer.Option(help="Share of the change that is enough; at most 20 paths.")] = 0.9,
-    manner: Manner,
+    until: Annotated[float, typer.Option(help="Share of the change to explain, with at most 20 paths.")] = 0.9,
+    manner: PathOptions,
     sources: Sources,
     depth: Depth = None,
-    out: Annotated[Path | None, typer.Option(help="Save the explanations there as JSON, one file a node.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Save the explanations to this folder as JSON, one file per node.")
+    ] = None,
     blame: FirstBlame = True,
     json: AsJson = False,
 ) -> None:
-    """What happened to a prediction, and over which paths? Without a target, to the one that moved the most.
+    """Explain what moved a prediction: the changes, the smallest undo and the paths. Without a target, the one that
+    moved most.
 
     Example: axiompath explain demo/model demo/before.npz demo/after.npz --target 13 --budget 5
     """
@@ -108,9 +111,9 @@ def explain(
         reached = explanation.num_paths > 0 or explanation.retrained is not None
         if blame and reached:
             print_happened(console, explainer.happened(explanation.target))
-        print_explanation(console, explanation, told=blame and reached)
+        print_explanation(console, explanation, after_blame=blame and reached)
         if target and not reached:
-            console.print(tell_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
+            console.print(describe_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
 
 
 @spread
@@ -121,16 +124,16 @@ def blame(
     *,
     target: Targets = None,
     by: Annotated[str | None, typer.Option(help="Group changes by a column of the changes, or by node.")] = None,
-    opened: Annotated[bool, typer.Option("--opened", help="Show the changes within groups, too.")] = False,
+    opened: Annotated[bool, typer.Option("--opened", help="Also show the changes within each group.")] = False,
     open_nodes: OpenNodes = False,
     seconds: Seconds = 10.0,
-    seed: Annotated[int, typer.Option(help="Of the random orders, where not all subsets are tried.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random orders if not all subsets are tried.")] = 0,
     paths: WithPaths = True,
     sources: Sources,
     limit: Limit = 10,
     json: AsJson = False,
 ) -> None:
-    """Which changes of the graph moved a prediction, and by how much? Without a target, that which moved the most.
+    """Show which changes of the graph moved a prediction, and by how much. Without a target, the one that moved most.
 
     Example: axiompath blame demo/model demo/before.npz demo/after.npz --target 13
     """
@@ -151,7 +154,7 @@ def blame(
         console.print(item.summary(limit), markup=False, highlight=False)
         if not item.changes:
             if target:
-                console.print(tell_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
+                console.print(describe_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
             continue
         enough = explainer.enough(item.target, open_nodes=open_nodes, seconds=seconds)
         console.print(enough.summary(), markup=False, highlight=False)
@@ -164,17 +167,17 @@ def undo(
     after: After = None,
     *,
     target: Targets = None,
-    to: Annotated[int | None, typer.Option(help="The class to reach, by number; else the old one.")] = None,
-    below: Annotated[float | None, typer.Option(help="A probability of the new class to get below.")] = None,
-    keep: Annotated[list[int] | None, typer.Option(help="A change that may not be undone, by its id; or more.")] = None,
-    every: Annotated[bool, typer.Option("--every", help="List all sets of the least size.")] = False,
+    to: Annotated[int | None, typer.Option(help="Number of the class to reach. Default: the old class.")] = None,
+    below: Annotated[float | None, typer.Option(help="Probability of the new class to get below, instead.")] = None,
+    keep: Annotated[list[int] | None, typer.Option(help="Id of a change that must not be undone. Repeatable.")] = None,
+    every: Annotated[bool, typer.Option("--every", help="List all smallest sets.")] = False,
     open_nodes: OpenNodes = False,
     seconds: Seconds = 10.0,
     paths: WithPaths = True,
     sources: Sources,
     json: AsJson = False,
 ) -> None:
-    """The fewest changes whose undoing gives the old class back. Without a target, of the flip that moved the most.
+    """Find the fewest changes to undo to get the old class back. Without a target, of the flip that moved most.
 
     Example: axiompath undo demo/model demo/before.npz demo/after.npz --target "member 8"
     """
@@ -207,50 +210,54 @@ def story(
     later: Later = None,
     *,
     target: Targets = None,
-    wanted: Wanted,
+    wanted: BudgetOptions,
     sources: Sources,
     json: AsJson = False,
 ) -> None:
-    """What happened to a node, graph or link over a sequence of graphs? Without a target, to what changed most often.
+    """Follow a node, graph or link over a sequence of graphs. Without a target, the ones that changed class most often.
 
     Example: axiompath story demo/model monday.npz tuesday.npz friday.npz --target 13
     """
     from ..report.terminal import story_table
 
-    told = tell(model, spell_out([before, after, *(later or ())], sources.step), sources, target, 1, wanted)
+    stories = open_stories(model, spell_out([before, after, *(later or ())], sources.step), sources, target, 1, wanted)
     if json:
-        print_json({"steps": told.to_frame().to_dict("records"), "stories": [item.to_dict() for item in told]})
+        print_json({"steps": stories.to_frame().to_dict("records"), "stories": [item.to_dict() for item in stories]})
         return
     console = Terminal()
-    if not len(told):
+    if not len(stories):
         console.print("No prediction moved.")
-    for item in told:
+    for item in stories:
         console.print(item.summary(), markup=False, highlight=False)
         console.print(story_table(item))
 
 
 @spread
 def report(
-    model: Annotated[str, typer.Argument(help="A model as elsewhere; or, alone, the folder of a scan or of scans.")],
+    model: Annotated[
+        str, typer.Argument(help="A model, as in the other commands; or only the folder of a scan or of scans.")
+    ],
     before: Annotated[Path | None, typer.Argument(help="The graph before, or a folder of snapshots.")] = None,
     after: After = None,
     later: Later = None,
     *,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     target: Targets = None,
-    top: Annotated[int, typer.Option(min=1, help="Without targets: how many, those that moved the most.")] = 20,
+    top: Annotated[
+        int, typer.Option(min=1, help="Number of targets if none are named: those that moved the most.")
+    ] = 20,
     budget: Annotated[
         int | None,
-        typer.Option(min=0, help="Largest budget on the slider [50]; of more graphs, paths a step [10]."),
+        typer.Option(min=0, help="Largest budget on the slider [50]; for a sequence, paths per step [10]."),
     ] = None,
     blame: FirstBlame = True,
-    manner: Manner,
+    manner: PathOptions,
     sources: Sources,
     json: AsJson = False,
 ) -> None:
-    """Write a report, one HTML file to look at; of three graphs or more, with each node's story over all of them.
+    """Write a report as one HTML file. With three or more graphs, it follows each node over all of them.
 
-    Given the folder of a scan alone, a page on everything that moved in it.
+    Given only the folder of a scan, the report covers every prediction in it.
 
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
@@ -270,11 +277,11 @@ def report(
     files, unit = spell_out(graphs, sources.step), "node"
     title = f"{files[0].name} → {files[-1].name}"
     if len(files) > 2:
-        wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
-        told = tell(model, files, sources, target, top, wanted)
-        targets: list[Target] = [item.target for item in told]
-        unit = next((item.unit for item in told), unit)
-        text = build_report(told, title=f"{title}, {len(files)} snapshots")
+        wanted = BudgetOptions(manner.method, manner.objective, 10 if budget is None else budget)
+        stories = open_stories(model, files, sources, target, top, wanted)
+        targets: list[Target] = [item.target for item in stories]
+        unit = next((item.unit for item in stories), unit)
+        text = build_report(stories, title=f"{title}, {len(files)} snapshots")
     else:
         say_step(find_step(graphs, sources.step), json=json)
         largest = 50 if budget is None else budget
@@ -299,7 +306,7 @@ def report(
 
 
 def _report_scan(folder: Path, out: Path, json: bool) -> None:
-    """The page on everything that moved in the folder of a scan, of the scans of a sequence, or of a watch."""
+    """The page for the folder of a scan, of the scans of a sequence, or of a watch."""
     from ..report import save_report
     from ..scan.scan import read_scans
     from ..storage.memory import show_bytes
@@ -324,16 +331,16 @@ def scan(
         list[Path], typer.Argument(help="The graphs in order of time, two or more; or a folder of snapshots.")
     ],
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the results; a scan that was stopped goes on there.")],
-    wanted: Wanted,
-    min_kl: Annotated[float, typer.Option(min=0, help="Explain nodes whose KL (nats) is at least this.")] = 1e-3,
-    only_flips: Annotated[bool, typer.Option(help="Explain nodes whose class changed, and no others.")] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
+    out: Annotated[Path, typer.Option(help="Folder for the results; an interrupted scan resumes there.")],
+    wanted: BudgetOptions,
+    min_kl: Annotated[
+        float, typer.Option(min=0, help="Explain nodes whose KL divergence (nats) is at least this.")
+    ] = 1e-3,
+    only_flips: Annotated[bool, typer.Option(help="Explain only nodes whose class changed.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes. Default: one per core.")] = None,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     ray_address: Annotated[str | None, typer.Option(help="A Ray cluster to join, such as auto or host:6379.")] = None,
-    blame: Annotated[bool, typer.Option("--blame", help="Say which changes moved these predictions, and how many.")] = (
-        False
-    ),
+    blame: Annotated[bool, typer.Option("--blame", help="Report which changes moved how many predictions.")] = (False),
     flip_seconds: FlipSeconds = 60.0,
     fail_if: FailIf = None,
     sources: Sources,
@@ -362,7 +369,7 @@ def scan(
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), **ends, **counts})
         console.print(f"[bold]{escape(step.before)} → {escape(step.after)}[/]: {done.summary}", highlight=False)
-        for line in tell_flips(done.flips()):
+        for line in list_flips(done.flips()):
             console.print(line, markup=False, highlight=False)
         if blame:
             tally = done.blame()
@@ -370,8 +377,8 @@ def scan(
             console.print(tally.summary(limit), markup=False, highlight=False)
         if len(done):
             console.print(moved_table(done.to_frame(), limit))
-        told = f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n"
-        console.print(told, soft_wrap=True, markup=False)
+        closing = f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n"
+        console.print(closing, soft_wrap=True, markup=False)
     if json:
         print_json(found)
     end_if(conditions, scans)
@@ -381,7 +388,7 @@ def scan(
 def watch(
     events: Annotated[Path, typer.Argument(help="Dated events: .csv, .csv.gz, .tsv or .parquet.")],
     *,
-    out: Annotated[Path, typer.Option(help="Folder for everything; run again with more events, it does what is new.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; a run with more events adds only what is new.")],
     model: Annotated[
         str | None,
         typer.Option(
@@ -390,25 +397,28 @@ def watch(
         ),
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="Table of labels: id, label.")] = None,
-    task: Annotated[str | None, typer.Option(help="nodes, or links, which needs no labels.")] = None,
+    task: Annotated[str | None, typer.Option(help="nodes or links; links need no labels.")] = None,
     columns: EventColumns,
     pairs: Annotated[
         int | None,
-        typer.Option(min=1, help="Pairs that are asked for at a step of links [500], of those that changed."),
+        typer.Option(min=1, help="For links: number of changed pairs to predict per step [500]."),
     ] = None,
-    answers: Annotated[str | None, typer.Option(help="What no and yes are called for links, as 'no,yes'.")] = None,
+    answers: Annotated[str | None, typer.Option(help="For links: names of the answers, as 'no,yes'.")] = None,
     important: Annotated[
-        Path | None, typer.Option(help="Nodes that the page lists first: a file with a name or name,weight a line.")
+        Path | None, typer.Option(help="File of nodes to list first, one name or name,weight per line.")
     ] = None,
     flip_seconds: FlipSeconds = 60.0,
     fail_if: FailIf = None,
-    budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
-    min_kl: Annotated[float, typer.Option(min=0, help="Explain predictions whose KL (nats) is at least this.")] = 0.01,
-    top: Annotated[int, typer.Option(min=1, help="Targets with a page of their own, at each step.")] = 50,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
+    budget: Annotated[int, typer.Option(min=0, help="Paths per explanation.")] = 10,
+    min_kl: Annotated[
+        float, typer.Option(min=0, help="Explain predictions whose KL divergence (nats) is at least this.")
+    ] = 0.01,
+    top: Annotated[int, typer.Option(min=1, help="Number of targets per step that get a page.")] = 50,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes. Default: one per core.")] = None,
     json: AsJson = False,
 ) -> None:
-    """What happened at each step of a stream of events, what did it, and what would undo it: a page that leads to all.
+    """Explain each step of a stream of events: what happened, which changes did it, what would undo it. Writes web
+    pages.
 
     Example: axiompath watch events.csv --model mymodule:build --every 60D --window 180D --out watched
     """

@@ -14,18 +14,18 @@ from .output import Terminal
 def serve(
     folder: Annotated[Path, typer.Argument(help="The folder of a scan, of the scans of a sequence, or of a watch.")],
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8765,
     by: Annotated[str | None, typer.Option(help="Group changes by a column of the changes.")] = None,
 ) -> None:
-    """Show everything that moved, with a page for every explanation, from this machine to this machine.
+    """Serve the page of a scan, with a page for every explanation, on this machine only.
 
     Example: axiompath serve scan
     """
     from ..report.server import LocalServer
 
     with LocalServer(folder, port, by=by, step_names=step_names(folder)) as server:
-        told = f"Open {server.address} in a browser on this machine; Ctrl-C ends it."
-        Terminal().print(told, soft_wrap=True, markup=False, highlight=False)
+        line = f"Open {server.address} in a browser on this machine; Ctrl-C ends it."
+        Terminal().print(line, soft_wrap=True, markup=False, highlight=False)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -33,7 +33,7 @@ def serve(
 
 
 def step_names(folder: Path) -> list[str] | None:
-    """What the steps of a watch are called: when each ends; None of another folder."""
+    """Names of the steps of a watch, the end of each; None for another folder."""
     from ..scan.folder import MANIFEST
     from ..sequences.watch_folder import WATCH, read_watch, step_folder
 

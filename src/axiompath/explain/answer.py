@@ -25,7 +25,7 @@ from .candidates import Candidates, ListedPaths
 from .choices import Choices, as_objects, choose_listed, join_choices, make_choices, take_selection
 from .depths import choose_units
 from .explanation import Caption
-from .members import find_groups, tell_units
+from .members import find_groups, merge_units
 from .question import AUTO_DEPTH, Question
 from .records import Records, make_records
 from .relaxation import MAX_PASSES, OFFERED, choose_budgets, choose_searched
@@ -34,7 +34,7 @@ from .retrained import measure
 from .searched import Searched, search_rows
 from .walks import Walks, is_priced, walk_rows
 
-JUDGED = "ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change."
+JUDGED = "ranked: chosen by what matters on `after` only; method='exact' looks for what explains the change."
 
 Ranking = Callable[[Change, int, int, int], tuple[IntArray, FloatArray]]  # change, row, n, class -> paths, scores
 
@@ -78,7 +78,7 @@ def answer(
     caption: Caption,
     rank: Ranking | None = None,
 ) -> Records:
-    """Answers about the targets of one batch, one a question; the questions differ in their budgets alone.
+    """Answers about the targets of one batch, one per question; the questions differ only in their budgets.
 
     `rank` hands in a ranking of paths of `after` that is none of BASELINES, in place of the questions' method.
     """
@@ -134,7 +134,7 @@ def _choose_units(source: Candidates, question: Question) -> Choices:
         note = f" The bound is that of a choice among {number[0]:,} units: ends of {question.depth} hops, and paths."
         numbers = found.kl_residual, found.kl_bound, found.status + note, found.fewest
         choice = make_choices(source, question, units, *numbers)
-    chosen = tell_units(change, row, choice.chosen)
+    chosen = merge_units(change, row, choice.chosen)
     return replace(choice, chosen=chosen, groups=as_objects([find_groups(source, chosen)]))
 
 
@@ -151,7 +151,7 @@ def _choose_ranked(source: Candidates, questions: Sequence[Question], rank: Rank
     change, row = source.change, int(source.rows[0])
     before, after = change.before_pass.logits[row], change.after_pass.logits[row]
     most = max(int(question.budget) for question in questions)
-    ranked = source.find(rank(change, row, most, change.output.column(change.output.told(before, after)[1]))[0])
+    ranked = source.find(rank(change, row, most, change.output.column(change.output.label_pair(before, after)[1]))[0])
     residuals = residuals_of(change, row, questions[0].objective, ranked.contributions)
     for question in questions:
         number, fewest = min(question.budget, len(ranked.paths)), ""
@@ -168,6 +168,6 @@ def _explain(change: Change, choices: Choices, question: Question, caption: Capt
         pairs = zip(wholes, choices.kl_residual.tolist(), strict=True)
         shares = [change.output.explained(whole, left) for whole, left in pairs]
         reached = zip(choices.fewest, choices.chosen.lengths.tolist(), shares, strict=True)
-        choices = replace(choices, status=choices.status + [question.tell_fewest(*one) for one in reached])
+        choices = replace(choices, status=choices.status + [question.describe_fewest(*one) for one in reached])
     measured = measure(change, choices.rows, choices.chosen.owner, choices.chosen.paths)
     return make_records(change, choices, question, measured, caption)

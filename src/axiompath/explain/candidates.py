@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..paths.table import PathTable
-from .remains import gross_left, told_weights
+from .remains import column_weights, gross_left
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,6 @@ class ListedPaths(Candidates):
     def left_out(self, chosen: PathTable) -> FloatArray:
         """By the sums over all of them and over those chosen."""
         found = np.zeros((len(self.rows), 2))
-        for i, weights in enumerate(told_weights(self.change, self.rows)):
+        for i, weights in enumerate(column_weights(self.change, self.rows)):
             found[i] = gross_left(self.table.one(i).contributions, chosen.one(i).contributions, weights)
         return found

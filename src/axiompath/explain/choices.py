@@ -17,7 +17,7 @@ from ..selection.choice import FEWEST, STATUS, solve_many
 from ..selection.solve import Answers
 from .candidates import Candidates, ListedPaths
 from .question import RELAXED, Question
-from .remains import ends_of, told_weights
+from .remains import column_weights, ends_of
 
 WEIGHT_DIGITS, SHARE_DIGITS = 6, 9  # that are compared; a relaxation is solved to about 1e-10
 
@@ -67,12 +67,12 @@ def make_choices(
 
 
 def in_order(change: Change, rows: IntArray, chosen: PathTable, *, by_weight: bool) -> PathTable:
-    """The chosen of each target by weight where that tells them apart, then by share, then by path.
+    """The chosen of each target, by weight; ties by share, then by path.
 
     Weights and shares are compared by as many digits as no rounding reaches.
     """
     owner = chosen.owner
-    shares = np.abs((chosen.contributions * told_weights(change, rows)[owner]).sum(axis=1))
+    shares = np.abs((chosen.contributions * column_weights(change, rows)[owner]).sum(axis=1))
     largest = np.zeros(len(rows))
     np.maximum.at(largest, owner, shares)
     size = np.where(largest > 0, largest, 1.0)[owner]

@@ -6,7 +6,7 @@ the paths of the change above (see `change.cut`), chosen from as paths are.
 `auto`: the units are at first the ends of one hop, and a choice among them is made. Then groups are opened, each into
 the ends one hop longer, and the choice is made again, with the same budget: a slot may go to another unit as well as to
 a part of what was opened. Of all openings that are tried, that which leaves least is kept, as long as it explains WORTH
-more of the change; so a choice never leaves more than the one among ends of one hop did. Tried are
+more of the change; so a choice never leaves more than the one among ends of one hop did. TrainedNetwork are
 
     the chosen groups       what they hold besides may matter less than what their best part leaves room for
     along the best paths    of all paths of the target, those with the best prices by the slope of the divergence (see
@@ -99,11 +99,11 @@ def choose_units(change: Change, row: int, question: Question) -> tuple[PathTabl
             break
         units, selection = trials[best], found[best]
         num_opened += len(moves[best])
-    told = (
+    notes = (
         f" The bound is that of a choice among {len(units.paths):,} units: groups of paths that end alike, opened "
         f"{num_opened:,} time{'s' * (num_opened != 1)}, and paths."
     )
-    return units, replace(selection, status=f"{selection.status}{told}")
+    return units, replace(selection, status=f"{selection.status}{notes}")
 
 
 class _Openings:

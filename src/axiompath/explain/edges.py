@@ -46,7 +46,7 @@ def exchange_edges(base: Data, other: Data, edges: set[Edge], weights: str) -> D
 
 
 def add_newcomers(before: Data, after: Data) -> Data:
-    """`before` with the nodes that `after` alone has, each by itself: with its features, without any edge."""
+    """`before` with the nodes that only `after` has, each by itself: with its features, without any edge."""
     return with_nodes(before, after, np.flatnonzero(~np.isin(node_numbers(after), node_numbers(before))))
 
 

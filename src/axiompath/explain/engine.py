@@ -104,7 +104,7 @@ class PathEngine:
         """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
 
         Columns: target, name, class_before, class_after (and their names where classes have any), kl, num_paths;
-        largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
+        largest KL first. Nodes that exist in only one snapshot have no change of prediction and are left out.
         """
         return find_moved(self.change, self.num_paths, self.node_names, self.class_names).drop(columns="row")
 
@@ -131,7 +131,7 @@ class PathEngine:
         return chain.from_iterable(explain_rows(self.change, walks, question, self._caption_with_graphs))
 
     def frontier(self, row: int, questions: Sequence[Question], memory: float) -> list[Explanation]:
-        """One Explanation a question about one row; the questions differ in their budgets alone."""
+        """One Explanation per question about one row; the questions differ only in their budgets."""
         if not questions:
             return []
         self.check(questions[0])
@@ -182,7 +182,7 @@ class PathEngine:
         return *self.change.earlier, replace(self.change, earlier=())
 
     def under(self, name: str) -> tuple[Any, Change]:
-        """The user's model of `before` or of `after`, and the data's change under it alone."""
+        """The user's model of `before` or of `after`, and the data's change under that model."""
         if name not in ("before", "after"):
             raise InputError(f"Expected `under` to be before or after (got {name!r}).")
         place = 0 if name == "before" else -1

@@ -54,7 +54,7 @@ OF_PATHS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """All altered paths that end alike: how many, and those that add most to what it adds."""
+    """All altered paths that end alike: how many, and those with the largest shares."""
 
     row: Count  # which of the chosen units it is
     size: Count  # altered paths; exact up to 2^53
@@ -138,7 +138,7 @@ class Explanation(Saved):
 
     @cached_property
     def happened(self) -> Any:
-        """Which changes did it and the least to undo, as `Explainer.happened` says it; None of a record from a file."""
+        """Which changes did it and the least to undo (see `Explainer.happened`); None for a record read from a file."""
         return None if self.ask is None else self.ask()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -147,11 +147,11 @@ class Explanation(Saved):
 
     @property
     def explained(self) -> float:
-        """Share of the change of the distribution that the chosen paths account for; 0 where none is chosen.
+        """Share of the change of the distribution that the chosen paths account for; 0 if none is chosen.
 
         Sufficiency: 1 - KL(P_after || P(before with them)) / KL(P_after || P_before). Necessity, the mirror image:
-        1 - KL(P_before || P(after without them)) / KL(P_before || P_after). Below 0 where the paths leave more than
-        choosing none would; where nothing changed, 1 if they leave it so and nan if not.
+        1 - KL(P_before || P(after without them)) / KL(P_before || P_after). Below 0 if the paths leave more than
+        choosing none would. If nothing changed, 1 if they leave it so, otherwise nan.
         """
         ends = (self.logits_after, self.logits_before)
         whole = float(self.output.divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
@@ -159,29 +159,29 @@ class Explanation(Saved):
 
     @property
     def network_share(self) -> float:
-        """Share of the way that the network itself goes with the chosen paths: 1 - fidelity_plus (added to `before`),
-        or 1 - fidelity_minus for necessity (undone in `after`); nan where nothing changed.
+        """How far the network itself goes with the chosen paths: 1 - fidelity_plus (added to `before`),
+        or 1 - fidelity_minus for necessity (undone in `after`); nan if nothing changed.
 
-        Of values it is a share of the distance, as `explained` is: a fidelity is a ratio of squares there.
+        For values it is a share of the distance, as `explained` is, because a fidelity is a ratio of squares there.
         """
         left = self.fidelity_plus if self.objective == "sufficiency" else self.fidelity_minus
         return self.output.explained(1.0, left)
 
     @property
     def edges(self) -> IntArray:
-        """Sender and receiver of each chosen edge, [n, 2]; where edges were chosen."""
+        """Sender and receiver of each chosen edge, [n, 2]; only if edges were chosen."""
         if self.by == PATH:
             raise InputError('Expected an explanation by edges (got one by paths); ask explain(target, by="edge").')
         return self.paths
 
     @property
     def num_units(self) -> int:
-        """How many there were to choose from: altered paths, or changed edges."""
+        """Number of units to choose from: altered paths or changed edges."""
         return self.num_paths
 
     @property
     def model_share(self) -> FloatArray:
-        """The share of every logit's change that the model itself has; 0 where it is the same one. [num_classes]."""
+        """The share of every logit's change that belongs to the model; 0 if it is the same model. [num_classes]."""
         if self.by == PATH or self.retrained is None:
             return self.causes.get(MODEL, np.zeros(len(self.logits_before)))
         crossed = self.logits_after - self.retrained.logits_after + self.retrained.logits_before - self.logits_before
@@ -189,21 +189,21 @@ class Explanation(Saved):
 
     @property
     def data_share(self) -> FloatArray:
-        """The share that the graph and its features have: that of all paths together. [num_classes]."""
+        """The share that belongs to the graph and its features: that of all paths together. [num_classes]."""
         return self.logits_after - self.logits_before - self.model_share
 
     @property
     def interaction(self) -> FloatArray:
-        """What model and data do together alone, of which each has half in its share. [num_classes]."""
+        """The interaction of model and data, of which each has half in its share. [num_classes]."""
         if self.retrained is None:
             return np.zeros(len(self.logits_before))
         return self.retrained.interaction(self.logits_before, self.logits_after)
 
     @property
     def disagrees(self) -> bool:
-        """Whether the sums explain much more of the change than the network itself makes of these paths.
+        """Whether the sums explain much more of the change than the network itself does with these paths.
 
-        Never where the model is another one: the sums are of both models, and what a network answers is of one.
+        Never if `model_before` differs: the sums belong to both models, the answer of a network to one.
         """
         return self.retrained is None and len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
 
@@ -223,7 +223,7 @@ class Explanation(Saved):
 
     @cached_property
     def names(self) -> Mapping[int, str]:
-        """What the nodes, and the edges, on paths are called, where that is not their number."""
+        """Names of nodes and edges on paths, unless they are numbers."""
         return {**self.node_names, **name_edges(self.edge_places, self.node_names)}
 
     def path_name(self, path: Sequence[int]) -> str:
@@ -231,7 +231,7 @@ class Explanation(Saved):
         return sentences.path_name(self, path)
 
     def step(self, u: int, v: int) -> str:
-        """The arrow from one node of a path to the next, with what the edge is called where edges have types."""
+        """The arrow from one node of a path to the next, with the name of the relation if edges have types."""
         name = next((name for a, b, name in self.relations if (a, b) == (u, v)), "")
         return name_step(name)
 
@@ -252,7 +252,7 @@ class Explanation(Saved):
 
     @property
     def view(self) -> tuple[str, FloatArray]:
-        """What shares are told of, in words and as weights of the columns [num_classes]."""
+        """What shares are shares of, in words and as weights of the columns [num_classes]."""
         return sentences.view(self)
 
     @property
@@ -267,23 +267,23 @@ class Explanation(Saved):
 
     @property
     def replayed(self) -> str:
-        """What the network itself answers with the chosen paths, in a sentence or two; empty where none were chosen."""
+        """What the network itself computes with the chosen paths, in a sentence or two; empty if none were chosen."""
         return sentences.replayed(self)
 
     @property
     def others(self) -> str:
-        """What the units that were not chosen add and take away, in a sentence; empty where all were."""
+        """What the units that were not chosen add and take away, in a sentence; empty if all were chosen."""
         return sentences.others(self)
 
     @property
     def of_paths(self) -> str:
-        """The verdict without what happened."""
+        """The verdict without the headline."""
         return sentences.of_paths(self)
 
     def summary(self, limit: int = 5) -> str:
-        """A few sentences: what happened, which changes did it, the least to undo, how sure that is, and the paths.
+        """A few sentences: what happened, which changes did it, the least to undo, how certain that is, and the paths.
 
-        Of a record that was read from a file: what happened, and the paths.
+        For a record read from a file: what happened, and the paths.
         """
         return sentences.summary(self, limit)
 
@@ -303,16 +303,16 @@ class Explanation(Saved):
         share of every logit.
         """
         names = [self.unit_name(row) for row in range(len(self.paths))]
-        told = {"kind": list(self.kinds), "share": self.contributions @ self.view[1]}
-        held: dict[str, Any] = {"path": names, **told, "num_paths": list(self.sizes)}
+        shown = {"kind": list(self.kinds), "share": self.contributions @ self.view[1]}
+        held: dict[str, Any] = {"path": names, **shown, "num_paths": list(self.sizes)}
         if self.by != PATH:
-            held = {"unit": names, "layer": self.layers, "src": self.paths[:, 0], "dst": self.paths[:, 1], **told}
+            held = {"unit": names, "layer": self.layers, "src": self.paths[:, 0], "dst": self.paths[:, 1], **shown}
         columns = self.output.table_columns(self.contributions.shape[1], self.class_names)
         return pd.concat([pd.DataFrame(held), pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:
-        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
+        """The record, with every field checked; raises InputError with a sentence if one is invalid."""
         if not isinstance(values, dict) or values.get("format") != EDGE_FORM.name:
             return super().from_dict(values)
         held = EDGE_FORM.open(values)
@@ -331,10 +331,10 @@ class Explanation(Saved):
         return replace(found, prob_before=before, prob_after=after, gap=found.kl_residual - found.kl_bound)
 
     def check(self) -> None:
-        """Paths, groups, causes and hops fit each other, and the classes the columns."""
+        """Paths, groups, causes and hops are consistent, and the classes fit the columns."""
         check_prediction(self)
         marked = np.flatnonzero((self.paths == ANY).any(axis=1)).tolist()
-        require(marked == [group.row for group in self.groups], f"`groups` should be one a path that holds {ANY}")
+        require(marked == [group.row for group in self.groups], f"`groups` should be one per path that holds {ANY}")
         least, models = (ANY, 1) if self.retrained is None else (ABSENT, 2)
         known = are_causes(self.causes, models=models) if self.by == PATH else not self.causes
         require(known, "`causes` should be those known, each of them")
@@ -362,8 +362,7 @@ class Explanation(Saved):
     def to_html(self, happened: Any = None) -> str:
         """One self-contained page: flow picture, waterfall, probabilities, table of paths.
 
-        It begins with which changes did it and the least to undo; of a record from a file, where these are given:
-        `Explainer.happened(target)`.
+        It begins with blame and undo. For a record read from a file, pass them: `Explainer.happened(target)`.
         """
         from ..report.html import render_frontier
 
@@ -390,7 +389,7 @@ class Explanation(Saved):
         return plot_paths(self, label, ax)
 
     def figure(self, label: int | None = None) -> Figure:
-        """A matplotlib figure of three panels: the prediction, the waterfall of `plot`, and how the change flows in."""
+        """A matplotlib figure of three panels: the prediction, the waterfall of `plot`, and the flow of the change."""
         from ..report.plots import plot_explanation
 
         self.need_paths("draw")
@@ -404,15 +403,16 @@ class Explanation(Saved):
         return to_notebook_html(self)
 
     def to_pyg(self, after: Data | None = None, before: Data | None = None) -> PyGExplanation:
-        """A torch_geometric Explanation of `after`: each path gives what it adds to the new class to each of its steps.
+        """A torch_geometric Explanation of `after`: each path adds its share of the new class to each of its edges.
 
-        Of a label or value it gives what it adds to that. `index` is the node's row, the rows of a link's ends, or the
+        For a label or value, its share of that. `index` is the node's row, the rows of a link's ends, or the
         number of a graph.
 
         edge_mask [num_edges] sums that over the edges of `after`, parallel ones sharing it by weight where messages are
         weighted, else equally. lost_edges, (u, v) -> sum in node numbers, has the edges that `after` no longer has, and
-        loops [num_nodes] what nodes pass to themselves without an edge. Together they hold all that was given. An
-        explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
+        loops [num_nodes] what nodes pass to themselves without an edge. Together they hold the sum of all shares. An
+        explanation read from a file has no graphs; pass them then, `before` to distinguish a lost self-loop from no
+        edge.
         """
         import torch
         from torch_geometric.data import HeteroData
@@ -452,7 +452,7 @@ class Explanation(Saved):
 
 @dataclass(frozen=True, eq=False)
 class Caption:
-    """What is written on every record of one Explainer, beside its numbers."""
+    """The fields of every record of one Explainer, other than its numbers."""
 
     origin: Origin
     node_names: Mapping[int, str] = field(default_factory=dict)

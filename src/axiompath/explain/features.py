@@ -26,8 +26,8 @@ def list_features(engine: PathEngine, row: int, paths: Any = None, names: Any = 
     against the old one's (of another output, of the column that moved most), and the largest come first.
     """
     change = engine.change
-    told = change.before.edge_attr
-    width = change.network.num_features - (0 if told is None else told.shape[1])
+    edge_attr = change.before.edge_attr
+    width = change.network.num_features - (0 if edge_attr is None else edge_attr.shape[1])
     names = _in_a_row(change, names)
     if names is not None and len(names) != width:
         raise InputError(f"Expected a name for each of the {width:,} columns of the features (got {len(names):,}).")
@@ -54,7 +54,7 @@ def list_features(engine: PathEngine, row: int, paths: Any = None, names: Any = 
         frame.insert(0, "path", places[shares.owner])
     if names is not None:
         known = dict(enumerate(map(str, names)))
-        insert_beside(frame, "column", [known.get(column) for column in shares.column.tolist()])  # of nodes alone
+        insert_beside(frame, "column", [known.get(column) for column in shares.column.tolist()])  # only of nodes
     columns = change.output.table_columns(shares.shares.shape[1], engine.class_names)
     frame = pd.concat([frame, pd.DataFrame(shares.shares, columns=columns)], axis=1)
     size = -np.abs(frame.share.to_numpy())
@@ -70,10 +70,10 @@ def _in_a_row(change: Change, names: Any) -> Sequence[str] | None:
     known = dict(zip(schema.node_types, schema.widths, strict=True))
     fits = isinstance(names, Mapping) and {*names} <= {*known}
     if not fits or any(len(own) != known[kind] for kind, own in names.items()):
-        told = ", ".join(f"{width} of {kind}" for kind, width in known.items())
+        widths_text = ", ".join(f"{width} of {kind}" for kind, width in known.items())
         raise InputError(
-            f"Expected the names of columns by node type, such as {{{schema.node_types[0]!r}: [...]}}, one a column "
-            f"({told})."
+            f"Expected the names of columns by node type, such as {{{schema.node_types[0]!r}: [...]}}, one per column "
+            f"({widths_text})."
         )
     return [str(name) for kind, width in known.items() for name in names.get(kind, range(width))]
 
@@ -85,12 +85,12 @@ def _own_columns(change: Change, leaf: IntArray, column: IntArray, width: int) -
         start = np.where(leaf >= change.first_edge, width, 0)
         return np.where(column < 0, column, column - start)
     first = np.array([columns.start for columns in schema.columns])
-    told = np.full(change.before.num_nodes, width)
+    first_column = np.full(change.before.num_nodes, width)
     for side in (change.before, change.after):
         if side.edge_rows is not None and side.edge_types is not None:
             for relation, place in side.edge_starts:
-                told[side.edge_rows[side.edge_types == relation]] = width + place
-    start = np.where(leaf >= change.first_edge, told[leaf], first[types[np.minimum(leaf, len(types) - 1)]])
+                first_column[side.edge_rows[side.edge_types == relation]] = width + place
+    start = np.where(leaf >= change.first_edge, first_column[leaf], first[types[np.minimum(leaf, len(types) - 1)]])
     return np.where(column < 0, column, column - start)
 
 
@@ -119,7 +119,7 @@ def _leaves(paths: IntArray) -> IntArray:
 def _view(change: Change, row: int) -> FloatArray:
     """Weights of the logits in `share`, as an Explanation's `view` has them."""
     output, before, after = change.output, change.logits_before[row], change.logits_after[row]
-    old, new = output.told(before, after)
+    old, new = output.label_pair(before, after)
     if output.kind == CLASSES and old == new:
         return np.asarray(output.slopes(np.array([new]), before[None], after[None])[0])
     return output.weights(old, new, len(before))

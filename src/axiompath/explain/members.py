@@ -1,4 +1,4 @@
-"""Chosen units of a target -> what is told of the groups among them: kinds, sizes, and their largest paths."""
+"""Chosen units of a target -> the groups among them: kinds, sizes, and their largest paths."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..paths.table import PathTable
 from .candidates import Candidates
 from .explanation import Group
 
-SHOWN = 5  # paths of a group that are told
+SHOWN = 5  # paths of a group that are listed
 SHORT_SEARCH = Limits(200_000, 20_000, 1 << 15)  # of the search for them
 
 
-def tell_units(change: Change, row: int, units: PathTable) -> PathTable:
+def merge_units(change: Change, row: int, units: PathTable) -> PathTable:
     """The same units with a group of one path as that path, and groups of the kind that most of them is.
 
-    A group whose end one snapshot alone has is gained or lost, as a path is; any other is the largest of its causes (by
-    the sum over classes of |share|).
+    A group whose end exists in only one snapshot is gained or lost, as a path is; any other is the largest of its
+    causes (by the sum over classes of |share|).
     """
     paths, kinds, contributions = units.paths.copy(), units.kinds.copy(), units.contributions.copy()
     for i in np.flatnonzero(is_group(paths) & (count_members(change, paths) == 1)).tolist():
@@ -44,7 +44,7 @@ def find_groups(source: Candidates, units: PathTable) -> tuple[Group, ...]:
         return ()
     change, row = source.change, int(source.rows[0])
     before, after = change.before_pass.logits[row], change.after_pass.logits[row]
-    weights = change.output.weights(*change.output.told(before, after), len(before))
+    weights = change.output.weights(*change.output.label_pair(before, after), len(before))
     sizes = count_members(change, units.paths[rows])
     signs = np.where(units.contributions[rows] @ weights < 0, -1.0, 1.0)
     search = search_of(change)

@@ -46,7 +46,7 @@ def find_moved(
     """Every node that an altered path, or another model, reaches: row, target, name, classes, KL, altered paths.
 
     Largest KL first. Where classes have names, `class_before_name` and `class_after_name` stand beside them. Nodes that
-    exist in one snapshot alone have no change of prediction and are left out.
+    exist in only one snapshot have no change of prediction and are left out.
     """
     moved = num_paths > 0
     if change.earlier:  # another model moves what no path reaches

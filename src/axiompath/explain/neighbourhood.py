@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from .engine import PathEngine
 
-MOST_SPOTS = 200  # that can be told apart in one drawing
+MOST_SPOTS = 200  # that can be distinguished in one drawing
 GATHERED = -1  # in place of a node's number
 UNPREDICTED = -1  # in place of a class
 KEPT, ADDED, REMOVED = range(3)  # states of an edge
@@ -45,7 +45,7 @@ MOST_ROUNDS, STILL = 300, 1e-4  # of majorisation: until nothing moves by more t
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """Spots, each a node or many of them gathered, and the edges between them in both graphs."""
+    """Spots, each one node or a group of nodes, and the edges between them in both graphs."""
 
     explanation: Explanation
     ids: IntArray  # [num_spots]: the user's numbers, GATHERED for many
@@ -61,7 +61,7 @@ class Neighbourhood:
 
     @property
     def num_nodes(self) -> int:
-        """Nodes in sight, drawn or gathered."""
+        """Nodes within the receptive field, drawn or grouped."""
         return int(self.sizes.sum())
 
     def plot(self) -> Figure:
@@ -71,7 +71,7 @@ class Neighbourhood:
         return plot_neighbourhood(self)
 
     def save(self, path: str | Path) -> None:
-        """The figure as a file: PNG, SVG or PDF, by its name."""
+        """Save the figure: PNG, SVG or PDF, by the file's name."""
         self.plot().savefig(path, dpi=150)
 
     def _repr_html_(self) -> str:
@@ -81,7 +81,7 @@ class Neighbourhood:
 
 
 @dataclass(frozen=True, eq=False)
-class Sighted:
+class VisibleNodes:
     """Nodes that a target can see, before any is gathered."""
 
     ids: IntArray  # [n]
@@ -97,7 +97,7 @@ def find_neighbourhood(engine: PathEngine, row: int, explanation: Explanation, c
     return gather(explanation, look_around(engine.change, row, changes), engine.node_names)
 
 
-def look_around(change: Change, row: int, changes: pd.DataFrame) -> Sighted:
+def look_around(change: Change, row: int, changes: pd.DataFrame) -> VisibleNodes:
     """All nodes from which messages reach a root, and the edges that these travel over, of both graphs."""
     ids, places = change.before.node_ids, change.before.places
     starts, rise = np.array([row]), change.network.rise
@@ -131,7 +131,7 @@ def look_around(change: Change, row: int, changes: pd.DataFrame) -> Sighted:
         ):
             here = snapshot.present[rows]
             classes[here, side] = change.output.decide(logits[rows[here]])
-    return Sighted(ids[rows], hop_of["hops"], classes, *states_of(ids[rows], inside, changes))
+    return VisibleNodes(ids[rows], hop_of["hops"], classes, *states_of(ids[rows], inside, changes))
 
 
 def states_of(ids: IntArray, edges: IntArray, changes: pd.DataFrame) -> tuple[IntArray, IntArray, bool]:
@@ -152,7 +152,7 @@ def states_of(ids: IntArray, edges: IntArray, changes: pd.DataFrame) -> tuple[In
 
 
 def gather(
-    explanation: Explanation, sight: Sighted, node_names: Mapping[int, str], most: int = MOST_SPOTS
+    explanation: Explanation, sight: VisibleNodes, node_names: Mapping[int, str], most: int = MOST_SPOTS
 ) -> Neighbourhood:
     """At most so many spots, those of gathered nodes beside them; all in their places."""
     e, n = explanation, len(sight.ids)
@@ -171,7 +171,7 @@ def gather(
     sizes = np.bincount(spot_of, minlength=len(kept) + len(alike))
     hops = np.concatenate([sight.hops[kept], alike[:, 0]]).astype(np.int64)
     classes = np.concatenate([sight.classes[kept], alike[:, 1:]]).astype(np.int64)
-    # One that would be gathered alone is itself.
+    # One that would be the only member of its group is drawn itself.
     first = sight.ids[others[np.searchsorted(codes.reshape(-1), np.arange(len(alike)), sorter=np.argsort(codes))]]
     ids = np.concatenate([sight.ids[kept], np.where(sizes[len(kept) :] == 1, first, GATHERED)])
     ends = spot_of[sight.edges]

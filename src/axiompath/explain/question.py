@@ -36,7 +36,7 @@ class Question:
     until: float | None = None  # the fewest paths that explain this share, and not more than the budget
     depth: int | str | None = None  # hops of a unit, or "auto"; None for whole paths
 
-    def tell_fewest(self, fewest: str, number: int, share: float, what: str = "paths") -> str:
+    def describe_fewest(self, fewest: str, number: int, share: float, what: str = "paths") -> str:
         """Whether so many, which explain this share, are enough, and whether fewer are: a sentence after a blank."""
         if self.until is None:
             return ""
@@ -44,10 +44,10 @@ class Question:
             down = np.floor(1e3 * share) / 1e3  # never up to what was asked
             return f" {number} {what} explain {down:g}; until={self.until:g} was asked."
         if self.method not in RELAXED:
-            return f" No shorter start of this order explains {self.until:g}."
+            return f" No shorter prefix of this ranking explains {self.until:g}."
         if fewest == FEWEST[NO_FEWER]:
             return f" No fewer explain {self.until:g}."
-        return f" Fewer were searched, and none found that explain {self.until:g}; some may."
+        return f" Fewer were searched and none found that explain {self.until:g}; some may."
 
     def __post_init__(self) -> None:
         """Check here, before any work."""
@@ -62,7 +62,7 @@ class Question:
         if self.objective not in OBJECTIVES:
             raise InputError(f"Expected an objective among {', '.join(OBJECTIVES)} (got {self.objective!r}).")
         if self.at_most and self.method not in RELAXED:
-            raise InputError(f"Expected at_most with the methods convex and exact alone (got {self.method!r}).")
+            raise InputError(f"Expected at_most only with the methods convex and exact (got {self.method!r}).")
         whole = isinstance(self.depth, (int, np.integer)) and not isinstance(self.depth, bool) and self.depth >= 1
         if self.depth is not None and self.depth != AUTO_DEPTH and not whole:
             raise InputError(f"Expected a depth of 1 hop or more, or {AUTO_DEPTH!r} (got {self.depth!r}).")

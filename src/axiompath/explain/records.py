@@ -149,7 +149,7 @@ def make_records(change: Change, choices: Choices, question: Question, measured:
     """Records of the choices that this question got, which are asked with other budgets at most."""
     rows, chosen, causes, output = choices.rows, choices.chosen, choices.causes, change.output
     before, after = (np.ascontiguousarray(logits[rows]) for logits in (change.logits_before, change.logits_after))
-    class_before, class_after = output.told_of(before, after)
+    class_before, class_after = output.label_pairs(before, after)
     numbered = change.numbers(chosen.paths)
     shown = [group.paths.ravel() for groups in choices.groups for group in groups]
     # What `exact` searched with are the weights of a relaxation; what it chose are whole paths.

@@ -25,10 +25,11 @@ def wholes_of(change: Change, rows: IntArray, objective: str) -> FloatArray:
     return change.output.divergence(*((after, before) if objective == "sufficiency" else (before, after)))
 
 
-def told_weights(change: Change, rows: IntArray) -> FloatArray:
-    """What shares of each target are told of, as weights of the columns; see `sentences.view`. [num_rows, columns]."""
+def column_weights(change: Change, rows: IntArray) -> FloatArray:
+    """What shares of each target are shares of, as weights of the columns; see `sentences.view`. [num_rows,
+    columns]."""
     before, after, output = change.logits_before[rows], change.logits_after[rows], change.output
-    old, new = output.told_of(before, after)
+    old, new = output.label_pairs(before, after)
     found = np.zeros(before.shape)
     for i, ends in enumerate(zip(old.tolist(), new.tolist(), strict=True)):
         found[i] = output.weights(*ends, before.shape[1])

@@ -5,8 +5,8 @@ in `after`; adding them to `before` is the same with the two snapshots exchanged
 
     shared   every entry above it is kept: it stands for the same node in both trees; rho is the product of
              a_before / a_after over those entries, always positive
-    base     below an entry that `after` alone has (or that changed sign): part of `after`'s tree only
-    grown    below an entry that `before` alone has: a branch that undoing grows back, with `before`'s coefficients
+    base     below an entry that only `after` has (or that changed sign): part of `after`'s tree only
+    grown    below an entry that only `before` has: a branch that undoing grows back, with `before`'s coefficients
 
 and undoing a path acts on its leaf:
 
@@ -97,7 +97,7 @@ def _replay(change: Change, targets: IntArray, positions: list[Suffixes] | None,
 
 
 def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntArray) -> list[Suffixes]:
-    """The tree of node sequences, from the roots (one a job) down to the leaves: one Suffixes a position."""
+    """The tree of node sequences, from the roots (one per job) down to the leaves: one Suffixes per position."""
     altered_from = _walk(change, change.steps, paths)  # from the root in delta, whatever states it ends in
     num_hops, span = paths.shape[1] - 1, 1 + int(paths.max())
     nothing = np.zeros(len(targets), dtype=np.bool_)
@@ -216,7 +216,7 @@ def _children(suffix: IntArray, parent_of: IntArray) -> tuple[IntArray, IntArray
 
 
 def _branch(step: ReplayStep, nodes: TreeNodes, parent: IntArray, suffix: IntArray, entry: IntArray) -> TreeNodes:
-    """The tree nodes below: for each family of rules, shared with the parent, of the base's tree alone, or grown."""
+    """The tree nodes below: for each family of rules, shared with the parent, only of the base's tree, or grown."""
     parts = []
     for family in dict.fromkeys(step.families):
         for mode, chosen, ratio in step.branches(family, entry, nodes.mode[parent], nodes.rho[parent]):

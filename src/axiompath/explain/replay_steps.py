@@ -15,7 +15,7 @@ base, all of which is then altered, is scaled, with rho > 1 that of the other,
 
     rho z_other = z_base + (rho - 1) z_base + rho (z_other - z_base) = z_base + (z_other - z_base) + (rho - 1) z_other.
 
-**Products.** rho goes on in one factor alone: in its messages and in its bias. The others take what the other snapshot
+**Products.** rho goes on in only one factor: in its messages and in its bias. The others take what the other snapshot
 has, rho or not.
 
 **Norms over a graph.** Undoing the path that starts at the node itself gives its tree node the other snapshot's mean
@@ -116,12 +116,12 @@ class ReplayStep:
         a_base, a_other = (side[entry, family] for side in self.sides[:2])
         kept = self.entries.kept[entry, family] != 0
         shared = (mode == SHARED) & kept
-        alone = (mode == SHARED) & ~kept
+        split = (mode == SHARED) & ~kept
         carried = self._carried(family, rho)
         with np.errstate(divide="ignore", invalid="ignore"):
             yield SHARED, shared, np.where(shared, carried * a_other / a_base, 1.0)
-        yield BASE, (a_base != 0) & ((mode == BASE) | alone), ones
-        yield GROWN, (a_other != 0) & ((mode == GROWN) | alone), ones
+        yield BASE, (a_base != 0) & ((mode == BASE) | split), ones
+        yield GROWN, (a_other != 0) & ((mode == GROWN) | split), ones
 
     def factors(
         self, rule: int, entry: IntArray, mode: NDArray[np.int8], above: TreeParents
@@ -152,5 +152,5 @@ class ReplayStep:
         return meaning.family is not meaning
 
     def _carried(self, rule: int, rho: FloatArray) -> FloatArray:
-        """What undoing carries down: of a product, in one factor alone."""
+        """What undoing carries down: of a product, only in one factor."""
         return np.ones(len(rho)) if self.layer.rules[rule].restarts else rho

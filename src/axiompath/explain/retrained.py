@@ -40,7 +40,7 @@ class Retrained:
         return Retrained(*(part[i].copy() for part in parts))
 
     def interaction(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        """What model and data do together alone, of f0(before) and f1(after). [num_classes]."""
+        """The interaction of model and data, of f0(before) and f1(after). [num_classes]."""
         return np.asarray(after - self.logits_after - self.logits_before + before)
 
 

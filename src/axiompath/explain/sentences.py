@@ -1,4 +1,4 @@
-"""Explanation -> the sentences that tell it: what happened, how much is explained, what the network itself answers."""
+"""Explanation -> sentences: what happened, how much is explained, what the network itself answers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ENDS = {UNIT_OF[GRAPHS]: "the graph", UNIT_OF[LINKS]: "the link"}  # what paths 
 
 
 def view(e: Explanation) -> tuple[str, FloatArray]:
-    """What shares are told of, in words and as weights of the columns [num_classes].
+    """What shares are shares of, in words and as weights of the columns [num_classes].
 
     Of classes the logit of the new one against the old one, of a label its logit, of values the column itself. Where
-    the class stayed, its probability: its logit alone may go up while that goes down.
+    the class stayed, its probability: its logit may go up while that goes down.
     """
     old, new = e.class_before, e.class_after
     if e.output.kind == CLASSES and old == new:
@@ -39,7 +39,7 @@ def view(e: Explanation) -> tuple[str, FloatArray]:
 
 
 def _class(e: Explanation, label: int) -> str:
-    """A class within a sentence: a number alone would be read as one."""
+    """A class within a sentence: a bare number would be read as a count."""
     name = e.class_name(label)
     return f"class {label}" if name == str(label) else name
 
@@ -62,8 +62,8 @@ def headline(e: Any) -> str:
     named = e.output.column_name(column, e.class_names, len(e.logits_before))
     if e.output.kind == VALUE:
         low, high = float(e.logits_before[column]), float(e.logits_after[column])
-        told, (before, after) = named, show_apart([low, high], 4, "g")
-        return f"{shown}: {told} went from {before} to {after} ({high - low:+.3g})"
+        quantity, (before, after) = named, show_apart([low, high], 4, "g")
+        return f"{shown}: {quantity} went from {before} to {after} ({high - low:+.3g})"
     before, after = show_apart([float(e.prob_before[column]), float(e.prob_after[column])])
     if e.output.kind == LABELS:
         others = int(((e.logits_before > 0) != (e.logits_after > 0)).sum())
@@ -90,7 +90,7 @@ def verdict(e: Explanation) -> str:
     if len(e.paths) == 0:
         return f"{headline(e)}; none of its {_count(e, e.num_paths)} was chosen."
     if not np.isfinite(e.explained):
-        return f"{headline(e)}; its distribution did not change, and the chosen {WORDS[e.by]}s alone would change it."
+        return f"{headline(e)}; its distribution did not change, and only the chosen {WORDS[e.by]}s would change it."
     return f"{headline(e)}. {chosen_explain(e)} {100 * e.explained:.0f} % of the change."
 
 
@@ -149,33 +149,33 @@ def _edge_name(e: Explanation, i: int, layer: int) -> str:
 
 def path_name(e: Explanation, path: Sequence[int]) -> str:
     """The nodes of a path; of its edges those that say more: its first place, one of several, what a receiver adds."""
-    told = []
+    shown = []
     for p, node in enumerate(path):
         last, following = path[p - 1] if p else None, path[p + 1] if p + 1 < len(path) else None
         edge = e.edge_places.get(node)
         stays = e.edge_places and node == last and (node < 0 or e.hops[p - 1].flow == TO_EDGE)
         over = edge is not None and edge.among == 1 and last != following and {last, following} == {edge.src, edge.dst}
         if node not in (ANY, ABSENT) and not stays and not over:
-            told.append(node)
-    return "".join(f"{e.step(told[p - 1], node) if p else ''}{e.name_of(node)}" for p, node in enumerate(told))
+            shown.append(node)
+    return "".join(f"{e.step(shown[p - 1], node) if p else ''}{e.name_of(node)}" for p, node in enumerate(shown))
 
 
 def _verdict_of_models(e: Explanation) -> str:
     """The same where the model is another one: how much is the model's, how much the data's."""
     about, weights = view(e)
     model, data, both = (float(part @ weights) for part in (e.model_share, e.data_share, e.interaction))
-    told = (
-        f"{headline(e)}. The model was retrained: of the change of {about}, {model + data:+.3f}, the model has "
-        f"{model:+.3f} and the data {data:+.3f}"
+    sentence = (
+        f"{headline(e)}. The model was retrained: of the change of {about}, {model + data:+.3f}, the model "
+        f"accounts for {model:+.3f} and the data for {data:+.3f}"
     )
     if e.num_paths == 0:
-        return f"{told}; nothing that reaches it changed in the graph."
-    told = f"{told} (an interaction of {both:+.3f} is split evenly)."
+        return f"{sentence}; nothing that reaches it changed in the graph."
+    sentence = f"{sentence} (an interaction of {both:+.3f} is split evenly)."
     if len(e.paths) == 0:
-        return f"{told} None of its {_count(e, e.num_paths)} was chosen."
+        return f"{sentence} None of its {_count(e, e.num_paths)} was chosen."
     if not np.isfinite(e.explained):
-        return f"{told} Its distribution did not change, and the chosen {WORDS[e.by]}s alone would change it."
-    return f"{told} {_of_all(e)}, with the model's share, {_explain(e)} {100 * e.explained:.0f} % of the change."
+        return f"{sentence} Its distribution did not change, and only the chosen {WORDS[e.by]}s would change it."
+    return f"{sentence} {_of_all(e)}, with the model's share, {_explain(e)} {100 * e.explained:.0f} % of the change."
 
 
 def of_paths(e: Explanation) -> str:
@@ -189,19 +189,19 @@ def summary(e: Explanation, limit: int = 5) -> str:
     of it these explain, what the network answers, and which they are."""
     if e.num_paths == 0 or len(e.paths) == 0:
         return verdict(e)
-    first = [] if e.happened is None else e.happened.tell(limit)
+    first = [] if e.happened is None else e.happened.describe_lines(limit)
     first[:1] = [f"{headline(e)}. {line}" for line in first[:1]]
     about, weights = view(e)
-    told = [
+    shown = [
         f"  {unit_name(e, i)}  ({kind}, {value:+.3f})"
         for i, (kind, value) in enumerate(zip(e.kinds[:limit], (e.contributions @ weights).tolist(), strict=False))
     ]
     if len(e.paths) > limit:
-        told.append(f"  and {len(e.paths) - limit:,} more")
+        shown.append(f"  and {len(e.paths) - limit:,} more")
     begun = of_paths(e) if first else verdict(e)
     said = " ".join(part for part in (begun, replayed(e), others(e)) if part)
-    names = f"The {WORDS[e.by]}s, and in brackets their shares of {about}:"
-    return "\n".join([*first, said, names, *told])
+    names = f"The {WORDS[e.by]}s, with their shares of {about} in brackets:"
+    return "\n".join([*first, said, names, *shown])
 
 
 def others(e: Explanation) -> str:
@@ -254,12 +254,12 @@ def _doing(e: Explanation) -> tuple[str, str]:
 def _replayed_of_models(e: Explanation) -> str:
     """What each model by itself makes of them: undone in `after` it can come to its own answer on `before`."""
     assert e.retrained is not None
-    (doing, goal), told = _doing(e), []
+    (doing, goal), clauses = _doing(e), []
     found = e.retrained.fidelity_minus if e.objective == "necessity" else e.retrained.fidelity_plus
     for word, left in zip(("old", "new"), found, strict=True):
         share = e.output.explained(1.0, float(left))
         if not np.isnan(share):
             goes = f"goes {100 * share:.0f} % of the way" if share > 0 else "comes no nearer"
-            told.append(f"the {word} model {goes} to its own answer on {goal}")
+            clauses.append(f"the {word} model {goes} to its own answer on {goal}")
     doing = doing.capitalize() if e.by == "path" else f"Run {doing}"
-    return f"{doing}, {' and '.join(told)}." if told else ""
+    return f"{doing}, {' and '.join(clauses)}." if clauses else ""

@@ -34,21 +34,21 @@ LEGS = ("revised", "time", "news")
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What moved one prediction, thing by thing and date by date; largest share first."""
+    """What moved one prediction, by item and date; largest share first."""
 
     target: Target
     name: str
-    rows: pd.DataFrame  # leg, date, kind, src, dst and their names, and `share`, of what is told
+    rows: pd.DataFrame  # leg, date, kind, src, dst and their names, and `share`, of `quantity`
     shares: FloatArray  # [num_rows, num_logits]
     logits_before: FloatArray  # [num_logits]
     logits_after: FloatArray  # [num_logits]
-    told: str  # what `share` is a share of, in words
+    quantity: str  # what `share` is a share of, in words
     dates: tuple[str, ...]  # of both windows, oldest first
     still: str  # what the passing of time means, in a sentence
 
     @property
     def legs(self) -> pd.Series[float]:
-        """The three legs of what is told: revised, time, news."""
+        """The sums of the three legs: revised, time, news."""
         return self.rows.groupby("leg").share.sum().reindex(LEGS, fill_value=0.0)
 
     @property
@@ -57,7 +57,7 @@ class Timeline:
         return float(np.abs(self.shares.sum(axis=0) - (self.logits_after - self.logits_before)).max())
 
     def to_frame(self, by: str | None = None) -> pd.DataFrame:
-        """The rows; by="date" their sums by leg and date, by="node" by what they happened to (an edge: its sender)."""
+        """The rows; by="date" sums them by leg and date, by="node" by leg and node (for an edge, its sender)."""
         if by is None:
             return self.rows.copy()
         keys = {"date": ["leg", "date"], "node": ["src", "src_name"]}.get(by)
@@ -74,7 +74,7 @@ class Timeline:
     def summary(self, limit: int = 5) -> str:
         """The legs, and the largest rows, in a few lines."""
         legs = ", ".join(f"{leg} {share:+.3g}" for leg, share in self.legs.items())
-        lines = [f"{self.told} of {self.name} changed by {self.rows.share.sum():+.3g}: {legs}."]
+        lines = [f"{self.quantity} of {self.name} changed by {self.rows.share.sum():+.3g}: {legs}."]
         lines += [f"  {row.share:+.3g}  {self._describe(row)}" for row in self.rows.head(limit).itertuples()]
         if len(self.rows) > limit:
             rest = self.rows.share.iloc[limit:].sum()
@@ -82,7 +82,8 @@ class Timeline:
         return "\n".join([*lines, self.still])
 
     def plot(self, limit: int = 15) -> Figure:
-        """A strip: dates across, things down, a cell's colour its share; the `limit` things that moved most."""
+        """A strip: dates across, items down, the colour of a cell is its share; for the `limit` items that moved
+        most."""
         from ..report.strip import plot_timeline
 
         return plot_timeline(self, limit)
@@ -95,7 +96,7 @@ class Timeline:
 
     @staticmethod
     def thing(row: Any) -> str:
-        """What a row happened to, in words."""
+        """The item of a row, in words."""
         return str(row.src_name) if row.dst_name is None else f"{row.src_name}{TO}{row.dst_name}"
 
     def __repr__(self) -> str:
@@ -129,7 +130,7 @@ def find_timeline(
     class_names: Sequence[str],
 ) -> Timeline:
     """The rows of every leg; `elapsed` is what time has of each logit, `ends` the logits before and after."""
-    new = output.told(*ends)[1]
+    new = output.label_pair(*ends)[1]
     slopes = output.slopes(np.array([new]), ends[0][None], ends[1][None])[0]
     tables, shares = [], [elapsed[None]]
     tables.append(pd.DataFrame({"leg": ["time"], "date": [""], "kind": [TIME_PASSED], "src": [-1], "dst": [-1]}))

@@ -36,7 +36,7 @@ from ..storage.memory import show_bytes
 from .engine import PathEngine
 from .explanation import EDGE, EDGE_KINDS, LAYER_EDGE, Explanation
 from .question import Question
-from .remains import ends_of, gross_left, told_weights
+from .remains import column_weights, ends_of, gross_left
 from .retrained import Retrained
 from .walks import same_depth
 
@@ -123,10 +123,10 @@ def find_units(found: EntryShares, by: str, pair: Pair | None = None) -> Units:
     lowest, highest = np.full(len(keys), len(EDGE_KINDS)), np.full(len(keys), -1)
     np.minimum.at(lowest, unit, np.concatenate(kinds))
     np.maximum.at(highest, unit, np.concatenate(kinds))
-    told, one_way = np.where(lowest == highest, lowest, REWEIGHTED_EDGE), np.zeros(len(keys), dtype=np.bool_)
+    causes, one_way = np.where(lowest == highest, lowest, REWEIGHTED_EDGE), np.zeros(len(keys), dtype=np.bool_)
     one_way[unit[: len(directed)]] = directed
     pieces = np.split(unit, np.cumsum([len(part) for part in parts])[:-1])
-    return Units(keys[:, :3], told, one_way, contributions, tuple(pieces[:-1]), pieces[-1])
+    return Units(keys[:, :3], causes, one_way, contributions, tuple(pieces[:-1]), pieces[-1])
 
 
 def put_in(found: EntryShares, units: Units, chosen: BoolArray) -> FloatArray:
@@ -186,7 +186,7 @@ class ModelUnits:
 
 @dataclass(frozen=True, eq=False)
 class UnitedUnits:
-    """The units of one model or two as one list; a unit that one model alone has contributes half of what it does."""
+    """The units of one model or two as one list; a unit that only one model has contributes half of what it does."""
 
     sides: list[ModelUnits]  # of the model before, where there are two, then of the model after
     labels: IntArray  # [num_units, 3]
@@ -263,11 +263,11 @@ def explain_units(engine: PathEngine, row: int, by: str, question: Question, mem
         retrained = Retrained(*crossed, np.array([old[2], new[2]]), np.array([old[3], new[3]]))
     ends = (after, before) if question.objective == "sufficiency" else (before, after)
     share = output.explained(float(output.divergence(*ends)), selection.kl_residual)
-    class_before, class_after = output.told(before, after)
+    class_before, class_after = output.label_pair(before, after)
     labels, contributions = united.labels[taken], united.contributions[taken]
     target, named = change.target(row), engine.caption.relations
     mentioned = {*labels[:, 1:].ravel().tolist(), *(target if isinstance(target, tuple) else (target,))}
-    (view,), (model_share,) = told_weights(change, np.array([row])), change.model_share(np.array([row]))
+    (view,), (model_share,) = column_weights(change, np.array([row])), change.model_share(np.array([row]))
     return Explanation(
         target=target,
         by=by,
@@ -298,7 +298,7 @@ def explain_units(engine: PathEngine, row: int, by: str, question: Question, mem
         fidelity_minus=new[2],
         fidelity_plus=old[3],
         completeness=float(np.abs(united.contributions.sum(axis=0) + model_share - (after - before)).max()),
-        status=selection.status + question.tell_fewest(selection.fewest, len(taken), share, "edges"),
+        status=selection.status + question.describe_fewest(selection.fewest, len(taken), share, "edges"),
         fewest=selection.fewest,
         left_out=gross_left(united.contributions, contributions, view),
         node_names={node: engine.node_names[node] for node in mentioned if node in engine.node_names},

@@ -119,7 +119,7 @@ class Walks:
 
     @property
     def batch_bytes(self) -> float:
-        """What the targets of a batch take together at most, unless it is one alone."""
+        """What the targets of a batch take together at most, unless it is a single one."""
         return min(self.room, BATCH_BYTES)
 
     @property
@@ -155,15 +155,15 @@ def plan_walks(
 
 def refuse_large(change: Change, walks: Walks, num_paths: NDArray[Any]) -> list[str]:
     """For each target, the sentence that says why it is not walked; empty where it is. `num_paths` are of all."""
-    told = [""] * len(walks.rows)
+    refusals = [""] * len(walks.rows)
     otherwise = f"explain a {change.unit} with fewer paths"
     if change.earlier:  # of one model the best are found without a list
         otherwise = "explain it under each model by itself, Explainer(model, before, after)"
     for place in np.flatnonzero(~walks.fits).tolist():
         row, size = int(walks.rows[place]), float(walks.sizes[place])
-        told[place] = (
+        refusals[place] = (
             f"{change.unit.capitalize()} {change.target(row)} has {num_paths[row]:,} altered paths, about "
             f"{show_bytes(size, up=True)} to walk, more than the budget of {show_bytes(walks.room)}; "
             f'pass `memory="{show_bytes(size, up=True)}"` to Explainer, or {otherwise}.'
         )
-    return told
+    return refusals

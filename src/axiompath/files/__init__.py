@@ -4,7 +4,7 @@ npz.py           .npz -> arrays, without pickle
 tensors.py       .pt -> plain values and tensors, without an unpickler
 tables.py        CSV or Parquet, an edge list and a node table -> GraphFile
 graph_file.py    path -> GraphFile: a graph with the names of its nodes and classes; several matched
-typed_folder.py  one table a node type, one a relation -> HeteroData; several matched
+typed_folder.py  one table per node type, one per relation -> HeteroData; several matched
 nodelists.py     a node table or an array, however large -> features on disk, and the row of every node
 edgelists.py     an edge list, however large -> the same edges a batch at a time
 event_tables.py  events and nodes, in a file or in memory -> Events, KnownNodes

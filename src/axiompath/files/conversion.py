@@ -54,14 +54,14 @@ def convert_graph(
     memory: str | float = "2GB",
     progress: Console | None = None,
 ) -> StoredGraph:
-    """Sort the edges of a graph into a folder that can be opened without reading it into memory.
+    """Store a graph in a folder that can be opened without loading it into memory.
 
     edges: Parquet, CSV or TSV with the columns source, target and perhaps weight; edge_index.npy [2, num_edges] or
         [num_edges, 2]; or a graph as .npz or .pt.
-    nodes: a node table (Parquet, CSV, TSV), or x.npy [num_nodes, num_features] with nodes named by their row.
-    features_of: instead of nodes, a stored graph with the same nodes and features, to which the new one is linked.
-    weights: edge_weight.npy [num_edges], where edges are an .npy.
-    memory: bounds what sorting may take.
+    nodes: a node table (Parquet, CSV, TSV), or x.npy [num_nodes, num_features], whose rows number the nodes.
+    features_of: a stored graph with the same nodes and features, to which the new one links, instead of nodes.
+    weights: edge_weight.npy [num_edges], if edges is an .npy file.
+    memory: the memory for sorting.
     """
     source, target, budget = Path(edges), Path(out), parse_memory(memory)
     if target.exists():

@@ -165,7 +165,7 @@ def _of_temporal(events: TemporalData, weight: Any) -> pd.DataFrame:
     if weight is not None:
         given = events.get(str(weight)) if hasattr(events, "get") else getattr(events, str(weight), None)
         if given is None or given.reshape(len(events.src), -1).shape[1] != 1:
-            raise InputError(f"Expected one number an event in the field {weight!r} of the TemporalData (got others).")
+            raise InputError(f"Expected one number per event in the field {weight!r} of the TemporalData (got others).")
         columns[weight] = given.reshape(-1)
     return pd.DataFrame({name: values.detach().cpu().numpy() for name, values in columns.items()})
 
@@ -177,7 +177,7 @@ def _of_networkx(graph: Any, columns: Columns) -> pd.DataFrame:
     if time is None:
         raise InputError(
             "Expected times on the edges of the networkx graph (got none); name their attribute with `time`, or give "
-            "a list of graphs, one a snapshot."
+            "a list of graphs, one per snapshot."
         )
     columns_found: dict[Any, Any] = {
         "source": [u for u, _, _ in edges], "target": [v for _, v, _ in edges],

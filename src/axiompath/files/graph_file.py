@@ -5,7 +5,7 @@
           edge_type, n_id, y, node_names, class_names, relation_names
 .pt       a torch_geometric Data or HeteroData, or a dict of the same keys (see tensors.py)
 .csv ...  an edge list with a node table beside it (see tables.py), or a folder that holds edges.* and nodes.*
-folder    one table a node type and one a relation (see typed_folder.py); or a stored graph, which is opened and not
+folder    one table per node type and one per relation (see typed_folder.py); or a stored graph, which is opened and not
           read (see graphs/stored.py)
 """
 
@@ -58,7 +58,7 @@ class GraphFile:
 
     @property
     def numbered(self) -> bool:
-        """Whether the graph gives its nodes numbers of their own, `n_id`."""
+        """Whether the graph numbers its nodes by `n_id`."""
         return isinstance(self.data, Data) and self.data.get("n_id") is not None
 
     @property
@@ -147,7 +147,7 @@ def _checked(graph: GraphFile, file: Path) -> GraphFile:
 
 
 def match_graphs(*graphs: GraphFile) -> tuple[GraphFile, ...]:
-    """Number nodes alike in all: by `n_id` where all have it, else by name where all have names, else by row."""
+    """Number nodes alike in all graphs: by `n_id` if all have it, else by name if all have names, else by row."""
     kinds = [isinstance(graph.data, StoredGraph) for graph in graphs]
     if all(kinds):
         return graphs  # an Explainer matches these itself, without reading their names into memory
@@ -174,17 +174,17 @@ def match_graphs(*graphs: GraphFile) -> tuple[GraphFile, ...]:
 def save_graph(
     path: str | Path, data: Data, node_names: Names | None = None, class_names: Collection[str] | None = None
 ) -> Path:
-    """Write a graph as pickle-free .npz; a file that is there is replaced only once the new one is whole.
+    """Write a graph as pickle-free .npz; an existing file is replaced only when the new one is complete.
 
-    A mapping of names goes by node number, names in a row (a list, an array, a Series) by the graph's rows. Nodes that
-    it leaves out are called by their number.
+    A mapping of names refers to node numbers; a list, an array or a Series to the graph's rows. Nodes without a name
+    are called by their number.
     """
     snapshot = read_snapshot(data, "data")
     known = read_names(node_names, [snapshot.node_ids])
     called = [known.get(node, str(node)) for node in snapshot.node_ids.tolist()] if known else []
     if len(set(called)) < len(called):
         twice = next(name for name, count in Counter(called).items() if count > 1)
-        raise InputError(f"Expected every name once in `node_names` (got {twice!r} twice); names tell nodes apart.")
+        raise InputError(f"Expected every name once in `node_names` (got {twice!r} twice); names identify nodes.")
     arrays: dict[str, Any] = {"version": np.array(NPZ_VERSION), "edge_index": snapshot.edge_index}
     if sparse.issparse(snapshot.x):
         x = sparse.csr_array(snapshot.x)

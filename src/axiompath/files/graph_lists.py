@@ -32,7 +32,7 @@ class Listed(NamedTuple):
 
 
 def is_graph_list(events: Any) -> bool:
-    """Whether these are graphs, one a snapshot, rather than events."""
+    """Whether these are graphs, one per snapshot, rather than events."""
     if isinstance(events, (str, bytes, dict, pd.DataFrame)) or not isinstance(events, Iterable):
         return False
     if hasattr(events, "nodes") or hasattr(events, "src") or hasattr(events, "schema") or sparse.issparse(events):
@@ -64,13 +64,13 @@ def snapshots_of_graphs(
         )
     has_weights = all(one.weight is not None for one in found)
     moments = np.repeat(np.arange(len(found)), [len(one.source) for one in found])
-    alone = np.repeat(np.arange(len(found)), [len(one.nodes) for one in found])
+    owner = np.repeat(np.arange(len(found)), [len(one.nodes) for one in found])
     events = read_events(
         np.concatenate([_objects(one.source) for one in found]),
         np.concatenate([_objects(one.target) for one in found]),
         moments,
         np.concatenate([np.asarray(one.weight, dtype=np.float64) for one in found]) if has_weights else None,
-        what="the graphs", loops=True, alone=(np.concatenate([_objects(one.nodes) for one in found]), alone),
+        what="the graphs", loops=True, further_nodes=(np.concatenate([_objects(one.nodes) for one in found]), owner),
     )  # fmt: skip
     way = any(one.directed for one in found) if directed is None else directed
     rule = recipe.rule if recipe.rule != "once" or not has_weights else "sum"

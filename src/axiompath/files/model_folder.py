@@ -57,7 +57,7 @@ WEIGHT_TYPES = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "B
 
 
 def save_model(model: nn.Module, folder: str | Path, arguments: dict[str, Any]) -> Path:
-    """Write a model so that `load_model` gives it back; `arguments` are those its class was called with."""
+    """Save a model for `load_model`; `arguments` are those that its class was called with."""
     name = _public_name(type(model))
     target = Path(folder)
     text = json.dumps(
@@ -77,7 +77,7 @@ def save_model(model: nn.Module, folder: str | Path, arguments: dict[str, Any]) 
 
 
 def load_model(folder: str | Path) -> nn.Module:
-    """The model in a folder that `save_model` wrote, in eval mode."""
+    """Load a model that `save_model` wrote, in eval mode."""
     source = Path(folder)
     described = _read_description(source / "model.json")
     # Built first without memory: a description that does not fit its weights is refused before anything is allocated.

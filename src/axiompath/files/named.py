@@ -1,6 +1,6 @@
 """Graphs as people hand them in -> the same as plain graphs, numbered alike, and the names that they bring along.
 
-A GraphFile (what `read_graph` gives) has names beside its graph; a Data may have the fields `node_names`, one a row,
+A GraphFile (what `read_graph` gives) has names beside its graph; a Data may have the fields `node_names`, one per row,
 and `class_names`, as the graphs of `snapshots` do. Everything else is passed on as it is.
 """
 

@@ -4,7 +4,7 @@
 2. One pass deals the edges out to files, one for each range of receivers whose edges fit into memory together.
 3. Range by range, they are laid down row by row, each row is sorted, and the result is appended to the arrays.
 
-Memory: 8 bytes a node, and whatever of the budget is left for batches and ranges. A single node's edges are never
+Memory: 8 bytes per node, and whatever of the budget is left for batches and ranges. A single node's edges are never
 divided: where they exceed the budget by themselves, so does the peak.
 """
 

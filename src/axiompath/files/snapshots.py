@@ -50,26 +50,27 @@ def snapshots(
     until: Any = None,
     max_bytes: float = MAX_BYTES,
 ) -> Snapshots:
-    """Graphs in order of time, made of dated events: one every `every`, each of the events of the last `window`.
+    """Graphs in order of time, cut from dated events: one per `every`, each from the events of the last `window`.
 
-    events: a CSV (also .gz, parted by ; or |), TSV or Parquet file, a DataFrame or Arrow table, a list of rows (source,
-        target, time), a TemporalData, a networkx graph with times on its edges; or a list of graphs, one a snapshot
-        (Data, networkx, scipy matrices, edge lists), which need no times; or a folder that `save_snapshots` wrote.
-    every, window: "30D" or "12h" where times are dates, else numbers; window="all" keeps everything so far. Without
-        them about a twelfth of the time covered, and three steps.
-    src, dst, time, weight: the columns; the first three are found by their names where these say it.
-    relation: the column that says what an event is: edges then have types, `edge_type`, one edge a pair and relation;
-        with `most_relations` as many, the commonest of the first window, and one for all others.
-    end: the column of when what an event began ended, empty where it has not. Without it an edge can only expire, when
-        its last event is older than the window.
-    rule: how the events of a pair make one edge: once (no weight), count, sum, mean, min, max, first or last; without
-        one, once, and the sum where there is a `weight`.
-    nodes: a table with a column `id`, and where there are any a `label` and features, a number in every other column.
-    features: made here: degrees, constant, codes, one-hot, a function of a Moment, or several of these; else those of
-        `nodes`, else degrees.
-    keep: which nodes a snapshot has: those seen so far, those active in its `window`, or all.
-    loops: whether events of a node with itself make an edge. Windows begin at `start`, else with the first event; a
-        window is made once events reach its end, or `until` says that they are complete up to there.
+    events: a CSV (also .gz, parted by ; or |), TSV or Parquet file, a DataFrame or Arrow table, a list of rows
+        (source, target, time), a TemporalData, a networkx graph with times on its edges; or a list of graphs, one
+        per snapshot (Data, networkx, scipy matrices, edge lists), without times; or a folder written by
+        `save_snapshots`.
+    every, window: "30D" or "12h" if times are dates, else numbers; window="all" keeps everything so far. By
+        default, a step is about a twelfth of the time covered and a window three steps.
+    src, dst, time, weight: the columns; the first three are found by common names if omitted.
+    relation: the column with the kind of event: edges then have types, `edge_type`, one edge per pair and relation;
+        `most_relations` keeps that many, the most common in the first window, and one for all others.
+    end: the column with the time at which an edge ended, empty if it has not. Without it an edge can only expire,
+        when its last event is older than the window.
+    rule: how the events of a pair make one edge: once (no weight), count, sum, mean, min, max, first or last.
+        Default: once, or sum if there is a `weight`.
+    nodes: a table with a column `id`, optionally `label`, and a numeric feature in every other column.
+    features: features to generate: degrees, constant, codes, one-hot, a function of a Moment, or several of these.
+        Default: those of `nodes`, else degrees.
+    keep: the nodes of a snapshot: those seen so far, those active in its `window`, or all.
+    loops: whether events of a node with itself make an edge. Windows begin at `start`, by default at the first
+        event. A window is made once events reach its end, or if `until` states that they are complete up to there.
     """
     if isinstance(events, (str, os.PathLike)) and is_snapshots(Path(events)):
         return read_snapshots(Path(events), max_bytes=max_bytes)
@@ -81,7 +82,7 @@ def snapshots(
         periods = {"every": every, "window": window, "time": time, "start": start, "until": until}
         for name, value in (periods | {"relation": relation, "end": end}).items():
             if value is not None:
-                raise InputError(f"Expected no `{name}` with a list of graphs, one a snapshot (got {value!r}).")
+                raise InputError(f"Expected no `{name}` with a list of graphs, one per snapshot (got {value!r}).")
         return snapshots_of_graphs(events, how, table, directed)
     columns, lengths = Columns(src, dst, time, weight, relation, end), (every, None if window == "all" else window)
     read = read_event_table(events, columns, periods=lengths, loops=loops, max_bytes=max_bytes)

@@ -1,4 +1,4 @@
-"""A folder with one table a node type and one a relation -> HeteroData; several of them -> the same, matched by name.
+"""A folder with one table per node type and one per relation -> HeteroData; several -> the same, matched by name.
 
     nodes.author.csv                a node table, as tables.py has it, for each type
     edges.author.writes.paper.csv   an edge list for each relation, by type of source, name and type of target

@@ -135,7 +135,7 @@ def name_ends(changes: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
     return named
 
 
-def tell_kinds(changes: pd.DataFrame) -> tuple[str, ...]:
+def name_kinds(changes: pd.DataFrame) -> tuple[str, ...]:
     """The kind of each change in words, and in brackets the relation of an edge, where edges have types."""
     kinds = changes.kind.astype(str).tolist()
     if "relation" not in changes:
@@ -169,7 +169,7 @@ def count_changes(changes: pd.DataFrame) -> dict[str, int]:
     return {word: int(counts[kind]) for word, kind in COUNTED.items()}
 
 
-def tell_weights(changes: pd.DataFrame, values: EdgeValues | None) -> pd.DataFrame:
+def decode_weights(changes: pd.DataFrame, values: EdgeValues | None) -> pd.DataFrame:
     """The same table with weights in place of the numbers that stand for weight and features."""
     if values is None:
         return changes

@@ -61,7 +61,7 @@ def read_times(column: Any, what: str, *, dated: bool) -> Times:
             f"{str(series.iloc[row])[:40]!r}); mend that cell, or leave it empty: the row is then left out."
         )
     values = numbers.to_numpy()
-    if len(values) and abs(values).max() >= 2.0**63:  # beyond, steps cannot be told apart, nor counted
+    if len(values) and abs(values).max() >= 2.0**63:  # beyond, steps can be neither distinguished nor counted
         raise InputError(f"Expected times below 2^63 in {what} (got {values.min():g} to {values.max():g}).")
     values = values.astype(np.int64) if values.dtype.kind in "biu" else values.astype(np.float64)
     if values.dtype.kind == "f" and len(values) and (values == np.rint(values)).all() and abs(values).max() < 2**53:
@@ -196,7 +196,7 @@ def choose_period(times: Times) -> int | float:
     span = float(times.values.max()) - float(times.values.min())
     if span / 12 <= 0:
         raise InputError(
-            f"Expected events at two times or more, to tell how long a step is (got {len(times.values):,}, all at "
+            f"Expected events at two times or more, to decide how long a step is (got {len(times.values):,}, all at "
             f"{show_time(times.values[0].item(), times.dated)}); name the column of times, or give `every`, `window`."
         )
     if times.dated:

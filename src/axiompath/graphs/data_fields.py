@@ -318,7 +318,7 @@ def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray 
     refuse_complex(edge_weight, name)
     weights = np.asarray(to_numpy(edge_weight), dtype=np.float64)
     if weights.shape not in ((num_edges,), (num_edges, 1)):
-        raise InputError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
+        raise InputError(f"Expected `{name}` to hold one number per edge, shape ({num_edges},) (got {weights.shape}).")
     if not np.isfinite(weights).all():
         raise InputError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
     return weights.reshape(-1)
@@ -350,7 +350,7 @@ def read_types(types: Any, num: int, name: str) -> IntArray:
 
 
 def read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[str]) -> FloatArray | None:
-    """Fields of numbers of edges, side by side; one number an edge is a column."""
+    """Fields of numbers of edges, side by side; one number per edge is a column."""
     parts = []
     for field in fields:
         value, schema = data.get(field), data.get("schema")
@@ -359,12 +359,12 @@ def read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[s
                 f"Expected `{name}` to carry edge features `{field}` [num_edges, width], which the model takes (got "
                 "none); add them, or leave them out of both graphs and train without them."
             )
-        whole = f"{name}.{field}" if schema is None else name + schema.tell_field(field)
+        whole = f"{name}.{field}" if schema is None else name + schema.name_field(field)
         refuse_complex(value, whole)
         attr = np.asarray(to_numpy(value), dtype=np.float64)
         if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
             raise InputError(
-                f"Expected `{whole}` to hold one row an edge, shape ({num_edges}, width) (got {attr.shape})."
+                f"Expected `{whole}` to hold one row per edge, shape ({num_edges}, width) (got {attr.shape})."
             )
         if not np.isfinite(attr).all():
             raise InputError(f"Expected finite edge features in `{whole}` (got {_describe_bad(attr)}).")
@@ -390,7 +390,7 @@ def read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
     in_range = whole and node_ids.min() >= 0 and node_ids.max() <= np.iinfo(np.int64).max
     if not in_range or len(np.unique(node_ids)) != num_nodes:
         raise InputError(
-            f"Expected `{name}.n_id` to hold {num_nodes} different non-negative integers, one a node "
+            f"Expected `{name}.n_id` to hold {num_nodes} different non-negative integers, one per node "
             f"(got {node_ids.dtype} of shape {node_ids.shape})."
         )
     return node_ids.astype(np.int64)

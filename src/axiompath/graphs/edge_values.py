@@ -1,4 +1,4 @@
-"""What is said of edges, as one number an edge: equal weight and features have equal numbers, in their order.
+"""What is said of edges, as one number per edge: equal weight and features have equal numbers, in their order.
 
 Whatever compares, lists or exchanges edges by one number each does so with these, and they are taken back to weights
 and features where a model is asked.
@@ -42,7 +42,7 @@ class EdgeValues:
 
 
 def number_values(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, EdgeValues]:
-    """Two snapshots with edge features -> the same with one number an edge for its weight, and what these stand for."""
+    """Two snapshots with edge features -> the same with one number per edge as weight, and what these mean."""
     given = np.concatenate([edge_values(side) for side in (before, after)])
     values, numbers = np.unique(given, axis=0, return_inverse=True)
     ends = np.split(numbers.reshape(-1).astype(np.float64), [before.edge_index.shape[1]])

@@ -28,7 +28,7 @@ class Events:
     weights: FloatArray | None
     ends: Any  # when what each event began ended, as the times are, the largest number where never; None for no ends
     names: tuple[str, ...]  # of the nodes, by number
-    relation: IntArray | None  # what each event is, by number, where kinds of events are told apart
+    relation: IntArray | None  # what each event is, by number, where kinds of events are distinguished
     relation_names: tuple[str, ...]
     node: IntArray  # appearances: whoever is there at a time, with an event or without, in order of time
     node_times: IntArray | FloatArray
@@ -49,11 +49,11 @@ def read_events(
     what: str = "the events",
     dated: bool = False,
     loops: bool = False,
-    alone: tuple[Any, Any] | None = None,
+    further_nodes: tuple[Any, Any] | None = None,
 ) -> Events:
     """Events of columns of any kind; rows with a cell missing are left out, which a Notice counts.
 
-    `alone` are further nodes and the times at which they are there.
+    `further_nodes` are further nodes and the times at which they are there.
     """
     columns: dict[str, Any] = {"source": read_labels(source), "target": read_labels(target), "time": _plain(time)}
     if weight is not None:
@@ -87,13 +87,13 @@ def read_events(
     ends = [columns[side].to_numpy()[kept][order] for side in ("source", "target")]
     pairs = np.stack(ends, axis=1).ravel()  # in order of time, the sender first
     appear, moments = pairs, np.repeat(times.values[order], 2)
-    if alone is not None and len(alone[0]):
-        further = np.asarray(alone[1]).astype(moments.dtype)
+    if further_nodes is not None and len(further_nodes[0]):
+        further = np.asarray(further_nodes[1]).astype(moments.dtype)
         place = np.argsort(np.concatenate([moments, further]), kind="stable")
-        appear = np.concatenate([pairs, read_labels(alone[0]).to_numpy()])[place]
+        appear = np.concatenate([pairs, read_labels(further_nodes[0]).to_numpy()])[place]
         moments = np.concatenate([moments, further])[place]
     node, names = pd.factorize(appear)
-    numbers = node if alone is None or not len(alone[0]) else pd.Index(names).get_indexer(pairs)
+    numbers = node if further_nodes is None or not len(further_nodes[0]) else pd.Index(names).get_indexer(pairs)
     kinds, called = (None, ()) if relation is None else pd.factorize(columns["relation"].to_numpy()[kept][order])
     cut = next((name for name in (*names, *called) if str(name).endswith("\0")), None)
     if cut is not None:  # arrays of text drop it: two names would become one

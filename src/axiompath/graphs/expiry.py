@@ -1,4 +1,4 @@
-"""Changes between two windows of one stream of events -> the same, with when and why: new events, or time alone.
+"""Changes between two windows of one stream of events -> the same, with when and why: new events, or only time.
 
 An edge that `after` lacks *expired* where its last event is older than the window of `after`; where it is not, an event
 ended it, and the edge was *removed*. An edge whose weight changed without a new event *aged*. A node that `after` lacks
@@ -34,7 +34,7 @@ def knows_times(graph: Any) -> bool:
     return graph is not None and all(graph.get(field) is not None for field in TIME_FIELDS)
 
 
-def tell_expired(changes: pd.DataFrame, before: Any, after: Any) -> pd.DataFrame:
+def mark_expired(changes: pd.DataFrame, before: Any, after: Any) -> pd.DataFrame:
     """The changes with `last_event` (of an edge) and `reason`, time or events; as they are where graphs know no times.
 
     Changed features are due to time where none of the node's edges has a new event.

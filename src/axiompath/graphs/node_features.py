@@ -28,7 +28,7 @@ NUM_CODES = 32
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """What a function that makes features is given: the nodes of one snapshot, and the events of its window."""
+    """The input of a function that makes features: the nodes of one snapshot and the events of its window."""
 
     nodes: IntArray  # [num_nodes], numbers
     names: tuple[str, ...]  # of these nodes

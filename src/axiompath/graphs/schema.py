@@ -54,7 +54,7 @@ class Schema:
         own, node_type = divmod(number, len(self.node_types))
         return self.node_types[node_type], own
 
-    def tell_field(self, field: str) -> str:
+    def name_field(self, field: str) -> str:
         """A field of the stacked graph as the user writes it."""
         level, number, key = field.split(" ", 2)
         return f"[{(self.node_types if level == OF_NODES else self.relations)[int(number)]!r}].{key}"

@@ -45,7 +45,7 @@ class Recipe(NamedTuple):
 
 
 class KnownNodes(NamedTuple):
-    """What is known of nodes beside their events, by name."""
+    """What is known of nodes in addition to their events, by name."""
 
     names: tuple[str, ...]
     x: Any = None  # [num_nodes, num_features], or None
@@ -55,7 +55,7 @@ class KnownNodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Snapshots(Sequence[Data]):
-    """Graphs in order of time; `n_id` numbers a node alike in all of them, `node_names` names it."""
+    """Graphs in order of time; a node has the same `n_id` in all of them, and a name in `node_names`."""
 
     graphs: tuple[Data, ...] = field(repr=False)
     names: tuple[str, ...]  # of the snapshots: when their windows end
@@ -90,11 +90,11 @@ class Snapshots(Sequence[Data]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes, where labels are words."""
+        """Names of the classes, if labels are words."""
         return next((tuple(graph.class_names) for graph in self.graphs if graph.get("class_names")), ())
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a snapshot: its name, where its window begins and ends, nodes, edges, and which came and went."""
+        """One row per snapshot: name, start and end of its window, nodes, edges, and edges added and removed."""
         rows: list[dict[str, Any]] = []
         keys_before: Any = None
         for place, graph in enumerate(self.graphs):
@@ -119,7 +119,7 @@ class Snapshots(Sequence[Data]):
 
     @property
     def summary(self) -> str:
-        """What they are, in a sentence or two."""
+        """A description in a sentence or two."""
         nodes = max((int(graph.num_nodes or 0) for graph in self.graphs), default=0)
         text = f"{len(self)} snapshot{'s' * (len(self) != 1)} of up to {nodes:,} nodes"
         text += f": {self.rule}." if self.rule else "."
@@ -147,7 +147,7 @@ def make_snapshots(
     table: KnownNodes | None = None,
     max_bytes: float = np.inf,
 ) -> Snapshots:
-    """A graph a window; at most `max_bytes` of them."""
+    """A graph per window, of at most `max_bytes` in all."""
     if recipe.keep not in NODES_KEPT:
         raise InputError(f"Expected `keep` among {', '.join(NODES_KEPT)} (got {recipe.keep!r}).")
     names, num_active = events.names, len(events.names)

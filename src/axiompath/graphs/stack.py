@@ -131,7 +131,7 @@ def stack(data: HeteroData, schema: Schema, name: str) -> Data:
     ]
     edges = [_edges(data, relation, first, sizes, schema, name) for relation in schema.relations]
     counts = [part.shape[1] for part in edges]
-    _check_told(data, schema, counts, name)
+    _check_edge_fields(data, schema, counts, name)
     stacked = Data(
         x=_side_by_side(parts),
         edge_index=torch.cat([torch.zeros(2, 0, dtype=torch.long), *edges], dim=1),
@@ -203,7 +203,7 @@ def _own_numbers(data: HeteroData, node_type: str, size: int, name: str) -> Any:
     found = np.asarray(to_numpy(torch.as_tensor(ids)))
     if found.shape != (size,) or found.dtype.kind not in "iu" or found.min(initial=0) < 0:
         raise InputError(
-            f"Expected {name}[{node_type!r}].n_id to hold {size} different non-negative integers, one a node "
+            f"Expected {name}[{node_type!r}].n_id to hold {size} different non-negative integers, one per node "
             f"(got {found.dtype} of shape {found.shape})."
         )
     return found.astype(np.int64)
@@ -302,19 +302,19 @@ def _add_weights(stacked: Data, data: HeteroData, schema: Schema, counts: list[i
     stacked.edge_weight = torch.cat(parts)
 
 
-def _check_told(data: HeteroData, schema: Schema, counts: list[int], name: str) -> None:
+def _check_edge_fields(data: HeteroData, schema: Schema, counts: list[int], name: str) -> None:
     """Features of edges that do not fit them would be left out in silence."""
     for relation, count in zip(schema.relations, counts, strict=True):
         values = data[relation].get("edge_attr")
         if torch.is_tensor(values) and (not values.dim() or len(values) != count):
             raise InputError(
-                f"Expected {name}[{relation!r}].edge_attr to hold one row an edge, shape ({count}, width) (got "
+                f"Expected {name}[{relation!r}].edge_attr to hold one row per edge, shape ({count}, width) (got "
                 f"{tuple(values.shape)})."
             )
 
 
 def _further(store: Any, size: int) -> dict[str, torch.Tensor]:
-    """What else a type or relation has, one row a node or edge."""
+    """What else a type or relation has, one row per node or edge."""
     return {
         key: value.detach().cpu()
         for key, value in store.items()

@@ -55,7 +55,7 @@ class Header:
 
 @dataclass(frozen=True, eq=False)
 class StoredGraph:
-    """A graph on disk. Its arrays are memory-mapped: what is not looked at takes no memory."""
+    """A graph on disk. Its arrays are memory-mapped: only what is read takes memory."""
 
     folder: Path
     indptr: IntArray  # [num_nodes + 1]

@@ -21,7 +21,7 @@ RULES = ("once", "count", "sum", "mean", "min", "max", "first", "last")
 SO_FAR = "all"
 OTHER_RELATIONS = "other"  # relations that are too rare for a name
 MAX_SNAPSHOTS = 10_000
-FEW_SNAPSHOTS = 1000  # of whatever events there are; more than that, one an event: most windows would be empty
+FEW_SNAPSHOTS = 1000  # of whatever events there are; more than that, one per event: most windows would be empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ def cut_windows(events: Events, every: Any = None, window: Any = None, start: An
         )
     if count > min(MAX_SNAPSHOTS, max(FEW_SNAPSHOTS, len(events))):
         raise InputError(
-            f"Expected at most {MAX_SNAPSHOTS:,} snapshots, and of few events {FEW_SNAPSHOTS:,} or one an event (got "
+            f"Expected at most {MAX_SNAPSHOTS:,} snapshots, and of few events {FEW_SNAPSHOTS:,} or one per event (got "
             f"{count:,} of {len(events):,} events, one every {show_period(step, times.dated)} from "
             f"{show_time(begin, times.dated)} on); give a longer `every`, or mend a time that lies far from the others."
         )
@@ -118,7 +118,7 @@ def split_keys(keys: IntArray) -> tuple[IntArray, IntArray]:
 
 
 class PooledEdges(NamedTuple):
-    """The edges that events make: one a pair, or one a pair and relation, sorted."""
+    """The edges that events make: one per pair, or one per pair and relation, sorted."""
 
     edges: IntArray  # [2, num_edges]
     weights: FloatArray | None

@@ -1,4 +1,4 @@
-"""Kernel + range -> the kernel run on pieces of the range, one a core.
+"""Kernel + range -> the kernel run on pieces of the range, one per core.
 
 Kernels are compiled with `nogil` and write to disjoint rows, so plain threads run them side by side and the result
 does not depend on how the range was cut.

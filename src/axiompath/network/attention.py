@@ -66,14 +66,14 @@ class Attention(Rule):
         return False
 
     @property
-    def told(self) -> EdgeTerm | None:
+    def edge_term(self) -> EdgeTerm | None:
         """What features of edges add to the scores."""
         return None
 
     @property
     def of_edges(self) -> bool:
         """Features of edges are read from the edges' rows."""
-        return self.told is not None
+        return self.edge_term is not None
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The shares of the edges into each node, which sum to 1."""
@@ -84,8 +84,8 @@ class Attention(Rule):
         """The share of each of the edges, in their one order."""
         attended = self.pairs(snapshot)
         receivers = attended.receivers
-        told = None if self.told is None else self.told.add(snapshot, inputs, attended)
-        scores = self.scores(inputs, receivers, attended.senders, told)
+        added = None if self.edge_term is None else self.edge_term.add(snapshot, inputs, attended)
+        scores = self.scores(inputs, receivers, attended.senders, added)
         highest = np.full(snapshot.num_nodes, -np.inf)
         np.maximum.at(highest, receivers, scores)
         shares = np.exp(scores - highest[receivers])
@@ -98,9 +98,9 @@ class Attention(Rule):
 
     @abstractmethod
     def scores(
-        self, inputs: Features, receivers: IntArray, senders: IntArray, told: FloatArray | None = None
+        self, inputs: Features, receivers: IntArray, senders: IntArray, added: FloatArray | None = None
     ) -> FloatArray:
-        """s[V, U] of every edge, [num_edges]; `told` is what features of edges add, [num_edges, channels]."""
+        """s[V, U] of every edge, [num_edges]; `added` is what features of edges add, [num_edges, channels]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,14 +163,14 @@ class AdditiveAttention(Attention):
     negative_slope: float
     self_loops: bool = True
     flow: str = SOURCE_TO_TARGET
-    told: EdgeTerm | None = None
+    edge_term: EdgeTerm | None = None
 
     def scores(
-        self, inputs: Features, receivers: IntArray, senders: IntArray, told: FloatArray | None = None
+        self, inputs: Features, receivers: IntArray, senders: IntArray, added: FloatArray | None = None
     ) -> FloatArray:
-        """Those of the two ends are computed once a node."""
+        """Those of the two ends are computed once per node."""
         sums = (inputs @ self.sender)[senders] + (inputs @ self.receiver)[receivers]
-        return _leaky_relu(sums if told is None else sums + told[:, 0], self.negative_slope)
+        return _leaky_relu(sums if added is None else sums + added[:, 0], self.negative_slope)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,14 +184,14 @@ class PairAttention(Attention):
     negative_slope: float
     self_loops: bool = True
     flow: str = SOURCE_TO_TARGET
-    told: EdgeTerm | None = None
+    edge_term: EdgeTerm | None = None
 
     def scores(
-        self, inputs: Features, receivers: IntArray, senders: IntArray, told: FloatArray | None = None
+        self, inputs: Features, receivers: IntArray, senders: IntArray, added: FloatArray | None = None
     ) -> FloatArray:
         """Every edge has a vector of its own before the scores are taken."""
         pairs = (inputs @ self.sender)[senders] + (inputs @ self.receiver + self.bias)[receivers]
-        pairs = pairs if told is None else pairs + told
+        pairs = pairs if added is None else pairs + added
         # Summed row by row, not as a product, whose rounding depends on where in the list an edge stands.
         return np.asarray((_leaky_relu(pairs, self.negative_slope) * self.direction).sum(axis=1))
 
@@ -205,14 +205,14 @@ class DotAttention(Attention):
     key: FloatArray  # [width, channels]
     key_bias: FloatArray  # [channels]
     flow: str = SOURCE_TO_TARGET
-    told: EdgeTerm | None = None
+    edge_term: EdgeTerm | None = None
 
     def scores(
-        self, inputs: Features, receivers: IntArray, senders: IntArray, told: FloatArray | None = None
+        self, inputs: Features, receivers: IntArray, senders: IntArray, added: FloatArray | None = None
     ) -> FloatArray:
-        """Each end has a vector of its own; what is told of an edge joins the key."""
+        """Each end has a vector of its own; the features of an edge join the key."""
         queries, keys = inputs @ self.query + self.query_bias, inputs @ self.key + self.key_bias
-        attended = keys[senders] if told is None else keys[senders] + told
+        attended = keys[senders] if added is None else keys[senders] + added
         return np.asarray((queries[receivers] * attended).sum(axis=1))
 
 
@@ -258,7 +258,7 @@ class MutualAttention(Attention):
     receiver: FloatArray | None = None  # [channels]
 
     def scores(
-        self, inputs: Features, receivers: IntArray, senders: IntArray, told: FloatArray | None = None
+        self, inputs: Features, receivers: IntArray, senders: IntArray, added: FloatArray | None = None
     ) -> FloatArray:
         """Each end has a vector of its own."""
         h = inputs @ self.weight + self.bias
@@ -277,7 +277,7 @@ class CosineAttention(Attention):
     flow: str = SOURCE_TO_TARGET
 
     def scores(
-        self, inputs: Features, receivers: IntArray, senders: IntArray, told: FloatArray | None = None
+        self, inputs: Features, receivers: IntArray, senders: IntArray, added: FloatArray | None = None
     ) -> FloatArray:
         """Of vectors of length 1."""
         dense = _dense(inputs)

@@ -350,7 +350,7 @@ class GraphSize(Rule):
     local: ClassVar[bool] = True
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """Nodes of this snapshot alone are counted."""
+        """Only nodes of this snapshot are counted."""
         counted = snapshot.present
         if self.node_type is not None and snapshot.node_types is not None:
             counted = counted & (snapshot.node_types == self.node_type)

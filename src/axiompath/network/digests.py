@@ -84,9 +84,9 @@ def _digest_edges(graph: Snapshot, order: IntArray, begun: Any) -> str:
         num_types = 1 + int(graph.edge_types.max(initial=0))
         keys, types = keys * num_types + graph.edge_types, ("types", num_types, names)
     if graph.edge_attr is not None:
-        told = edge_values(graph)
-        by_value = np.lexsort((*told.T[::-1], keys))
-        return digest_of(keys[by_value], told[by_value], *members, *types, begun=begun)
+        values = edge_values(graph)
+        by_value = np.lexsort((*values.T[::-1], keys))
+        return digest_of(keys[by_value], values[by_value], *members, *types, begun=begun)
     return digest_of(*_sorted_edges(keys, graph.edge_weight), *members, *types, begun=begun)
 
 

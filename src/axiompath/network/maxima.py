@@ -6,7 +6,7 @@ Between two snapshots the smaller of both coefficients would say nothing: a neig
 the largest would have gained, out of nothing, its whole value. With K the neighbours that both snapshots have,
 
     kept     the share of the straight line from `before` to `after` on which U holds the maximum over K
-    gained   U's hold on the maximum of `after` less that over K alone          lost likewise in `before`,
+    gained   U's hold on the maximum of `after` less that over K only      lost likewise in `before`,
 
 times the weight, of which the smaller one is kept as ever. A pure change of features is kept, so that it stays one, and
 shares do not jump where two nearly tie.

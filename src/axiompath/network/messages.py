@@ -73,11 +73,11 @@ class Weighing(Like):
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The rule's own, with these weights."""
         rows = inputs[rows_of_edges(snapshot)]
-        told = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
-        return self.rule.matrix(replace(snapshot, edge_weight=self.weights(told)), inputs)
+        features = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
+        return self.rule.matrix(replace(snapshot, edge_weight=self.weights(features)), inputs)
 
-    def weights(self, told: FloatArray) -> FloatArray:
-        """One number an edge, of its row of the inputs. [num_edges]."""
+    def weights(self, features: FloatArray) -> FloatArray:
+        """One number per edge, computed from its row of the inputs. [num_edges]."""
         raise NotImplementedError
 
 
@@ -85,9 +85,9 @@ class Weighing(Like):
 class Weighed(Weighing):
     """w[e] = the one column of the inputs."""
 
-    def weights(self, told: FloatArray) -> FloatArray:
+    def weights(self, features: FloatArray) -> FloatArray:
         """As they are."""
-        return np.ascontiguousarray(told[:, 0])
+        return np.ascontiguousarray(features[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +97,9 @@ class Gaussian(Weighing):
     mean: FloatArray  # [width]
     variance: FloatArray  # [width]
 
-    def weights(self, told: FloatArray) -> FloatArray:
+    def weights(self, features: FloatArray) -> FloatArray:
         """By where the pseudo-coordinates lie."""
-        return np.asarray(np.exp(-0.5 * ((told - self.mean) ** 2 / self.variance).sum(axis=1)))
+        return np.asarray(np.exp(-0.5 * ((features - self.mean) ** 2 / self.variance).sum(axis=1)))
 
 
 def ends_of(snapshot: Snapshot, flow: str) -> tuple[IntArray, IntArray]:

@@ -40,7 +40,7 @@ class Pooled(Readout):
 
 @dataclass(frozen=True)
 class PooledType(Readout):
-    """The same of the nodes of one type alone."""
+    """The same, only of the nodes of one type."""
 
     node_type: int
     mean: bool = False

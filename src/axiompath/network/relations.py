@@ -1,6 +1,6 @@
 """Rules on a part of a graph: the edges of one relation, or the nodes of one type.
 
-One channel a relation: whatever rule a convolution aggregates by, it sees the edges of its relation alone, and of the
+One channel a relation: whatever rule a convolution aggregates by, it sees only the edges of its relation, and of the
 nodes those of the types at its ends. An edge that changes its relation is lost to one channel and gained by another.
 """
 
@@ -25,7 +25,7 @@ _PARTS: WeakKeyDictionary[Snapshot, dict[tuple[int, EndTypes | None], Snapshot]]
 
 @dataclass(frozen=True)
 class OfRelation(Like):
-    """Another rule, on the edges of one relation alone."""
+    """Another rule, only on the edges of one relation."""
 
     relation: int
     ends: EndTypes | None = None  # None where nodes have no types

@@ -127,23 +127,23 @@ class GraphShift(ColumnRule):
 
 def find_moments(moments: Moments, snapshot: Snapshot, inputs: Features) -> tuple[FloatArray, FloatArray]:
     """mu and s, found once for all columns of the same inputs."""
-    told = repr(inputs.__array_interface__ if isinstance(inputs, np.ndarray) else id(inputs)).encode()
+    identity = repr(inputs.__array_interface__ if isinstance(inputs, np.ndarray) else id(inputs)).encode()
     known = _FOUND.get(moments)
-    if known is None or known[0]() is not snapshot or known[1] != told:
-        known = ref(snapshot), told, *moments.find(snapshot, inputs)
+    if known is None or known[0]() is not snapshot or known[1] != identity:
+        known = ref(snapshot), identity, *moments.find(snapshot, inputs)
         _FOUND[moments] = known
     return known[2], known[3]
 
 
 def _at_members(moments: Moments, snapshot: Snapshot, values: FloatArray) -> sparse.csr_array:
-    """On the diagonal, of the nodes that the module is given alone."""
+    """On the diagonal, only of the nodes that the module receives."""
     given = np.zeros(snapshot.num_nodes, dtype=np.bool_)
     given[moments.members(snapshot)[0]] = True
     return diagonal(replace(snapshot, present=given, edge_rows=None), values)
 
 
 def _alone(sides: Sides) -> tuple[FloatArray, FloatArray]:
-    """Gained and lost of nodes that one snapshot alone has."""
+    """Gained and lost of nodes that only one snapshot has."""
     return np.where(sides.both, 0.0, sides.after), np.where(sides.both, 0.0, sides.before)
 
 

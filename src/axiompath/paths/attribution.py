@@ -99,7 +99,7 @@ class Attribution:
     def residual(self) -> float:
         """Largest difference, over classes, between the sum of the contributions and the change of the logit.
 
-        The share of another model, which no path carries, counts as one of them.
+        The share of a retrained model, which no path has, counts as one of them.
         """
         fixed = self.causes.get(MODEL, 0.0)
         return float(np.abs(self.contributions.sum(axis=0) + fixed - self.delta_logits).max())
@@ -118,9 +118,9 @@ class Attribution:
         return show(repr(self), self.to_frame())
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a path: the target, the path's nodes (leaf first), kind, and contribution to each class.
+        """One row per path: the target, the path's nodes (leaf first), kind, and contribution to each class.
 
-        Where nodes or classes have names, these stand beside the numbers.
+        Names of nodes and classes, if any, stand beside the numbers.
         """
         targets = np.array([self.target]).repeat(len(self.paths), axis=0)
         frame = pd.DataFrame({"target": target_column(targets)})
@@ -216,7 +216,7 @@ def split_by_target(
     node_names: Mapping[int, str],
     class_names: tuple[str, ...],
 ) -> Iterator[Attribution]:
-    """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
+    """One Attribution per target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
     plain = change.before.places is None and np.array_equal(change.before.node_ids, np.arange(change.num_nodes))
     for i, (row, named) in enumerate(zip(targets.tolist(), name_causes(causes), strict=True)):
         own = table.one(i)

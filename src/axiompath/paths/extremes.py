@@ -6,7 +6,7 @@ and the largest c over all continuations, column by column, bound what any of th
 is at least sum_d min(m_d low_d, m_d high_d), with m = g @ M. Extremes know no target; all share them.
 
     one hop deep      every continuation is looked at: a leaf's message, taken through the local layers above its hop;
-                      and once more behind the maps of the next hop, whose columns may tell more (`low_behind`)
+                      and once more behind the maps of the next hop, whose columns may say more (`low_behind`)
     further up        intervals: a coefficient times the extremes behind a map, which splits them by its entries' signs
 
 What can be missing is 0: a continuation from delta is the sum of what it is in delta, in after and in before, as far as

@@ -115,7 +115,7 @@ def find_unique(keys: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
 
 
 def list_order(paths: IntArray, owner: IntArray | None = None) -> IntArray:
-    """The order of a list of all paths of a target, as far as nodes tell: it decides between paths of equal worth.
+    """The order of a list of all paths of a target, as far as the nodes go: it decides between paths of equal worth.
 
     With `owner`, the place of each one's target: one target after the other.
 

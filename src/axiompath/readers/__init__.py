@@ -16,7 +16,7 @@ points.py             the same for messages that heed where both ends lie
 everywhere.py         the same for what joins nodes without an edge between them
 aggregations.py       what a convolution makes of its messages, whatever they are
 gates.py              the same for what multiplies features
-typed_layers.py       the same for what tells relations apart
+typed_layers.py       the same for convolutions with relations
 norms.py              normalisation, as a module or a function
 elementwise.py        activations and dropout, by the function's name
 functions.py          one small function a torch function that is affine; a table by name

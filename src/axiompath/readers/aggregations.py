@@ -1,4 +1,5 @@
-"""PyG aggregation -> Form: sums, means, maxima, minima, softmaxes and deviations of messages, alone or side by side."""
+"""PyG aggregation -> Form: sums, means, maxima, minima, softmaxes and deviations of messages, one or several side by
+side."""
 
 from __future__ import annotations
 

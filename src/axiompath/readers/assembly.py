@@ -153,7 +153,7 @@ class Assembler:
             self.note_copy(step, function)  # refused where features meet them
             self.note_mark(step, function)
             if isinstance(step.module, (NoneType, nn.Embedding)) and given <= self.values.keys():
-                # What is made of edge features alone; whatever is not read is refused where features meet it, too.
+                # What is made only of edge features; whatever is not read is refused where features meet it, too.
                 with suppress(InputError):
                     self.read_known(step, function)
             return
@@ -314,7 +314,7 @@ class Assembler:
         if sender is not None and "sent" not in call.taken:
             raise Unsupported(TWO_ENDS)
         if len(step.outputs) != 1:
-            raise Unsupported("returns more than its features; call it so that it returns them alone.")
+            raise Unsupported("returns more than its features; call it so that it returns only them.")
         kind = "convolution" if sends else "read as a whole"
         self.notes.append(Note(step.where, step.operation, kind, self.bases.num_hops(result) - hops))
         return (result,)
@@ -393,17 +393,17 @@ class Assembler:
             )
 
     def edge_field(self, value: Any, argument: str, edge_index: Ref) -> str:
-        """The field of Data that a convolution is given as edge_weight or edge_type: one number an edge, as it is."""
+        """The field of Data that a convolution is given as edge_weight or edge_type: one number per edge, as it is."""
         name = self.recording.fields.get(value) if isinstance(value, Ref) else None
         typed = self.recording.typed
         if typed is not None and value in typed.weights and typed.weights[value] == typed.edges[edge_index]:
             return argument
         if (
             typed is not None
-            and value in typed.told
-            and relation_of_field(typed.told[value]) == typed.edges[edge_index]
+            and value in typed.edge_features
+            and relation_of_field(typed.edge_features[value]) == typed.edges[edge_index]
         ):
-            name = typed.told[value].split(" ", 2)[2]
+            name = typed.edge_features[value].split(" ", 2)[2]
         edges = self.recording.values[edge_index.index].shape[1]
         if name is not None and self.recording.values[value.index].shape in ((edges,), (edges, 1)):
             return name
@@ -411,7 +411,7 @@ class Assembler:
         raise Unsupported(
             f"expected the {argument} that the model was given, or none (got "
             + (f"one made of {quoted(made)}); what" if made else "another one); what")
-            + f" the model makes itself cannot be read, so put one number an edge into `{argument}` of the data."
+            + f" the model makes itself cannot be read, so put one number per edge into `{argument}` of the data."
         )
 
     def original(self, value: Any) -> Any:
@@ -461,10 +461,10 @@ def assemble_network(
 ) -> Reading:
     """Read every step, then lay the bases out in layers; `notes` are written as the reading goes on."""
     notes = [] if notes is None else notes
-    told = edge_fields(recording)
-    reading = _assemble(recording, num_features, output, notes, told)
-    if told and not reading.network.takes_edges:
-        notes.clear()  # fields of edges that serve as weights alone are no features
+    edge_features = edge_fields(recording)
+    reading = _assemble(recording, num_features, output, notes, edge_features)
+    if edge_features and not reading.network.takes_edges:
+        notes.clear()  # fields of edges that serve only as weights are not features
         reading = _assemble(recording, num_features, output, notes, [])
     return reading
 
@@ -473,7 +473,7 @@ def edge_fields(recording: Recording) -> list[Ref]:
     """Fields that hold numbers of each edge, one or a row of them, and that the output depends on."""
     used = recording.used_refs
     if recording.typed is not None:
-        return [ref for ref in recording.typed.told if ref in used]
+        return [ref for ref in recording.typed.edge_features if ref in used]
     num_edges, found = recording.values[EDGE_INDEX.index].shape[1], []
     for ref, name in recording.fields.items():
         value = recording.values[ref.index]
@@ -484,9 +484,11 @@ def edge_fields(recording: Recording) -> list[Ref]:
     return found
 
 
-def _assemble(recording: Recording, num_features: int, output: str, notes: list[Note], told: Sequence[Ref]) -> Reading:
-    """`told` are fields of edges that may be features."""
-    bases, inputs = _begin(recording, num_features, told)
+def _assemble(
+    recording: Recording, num_features: int, output: str, notes: list[Note], edge_features: Sequence[Ref]
+) -> Reading:
+    """`edge_features` are fields of edges that may be features."""
+    bases, inputs = _begin(recording, num_features, edge_features)
     assembler = Assembler(recording, bases, inputs, notes)
     last = last_step(recording)
     assembler.last = last if last is not None and last.operation.rstrip("_") in SEPARATE else None
@@ -508,11 +510,14 @@ def _assemble(recording: Recording, num_features: int, output: str, notes: list[
     network = Network(lay_out(bases.all), num_features, meaning, end=end if end in (*FINAL, *SEPARATE) else "")
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
-    further = [name for ref, name in recording.fields.items() if ref in inputs and ref not in (X, *told)]
+    further = [name for ref, name in recording.fields.items() if ref in inputs and ref not in (X, *edge_features)]
     fields = Fields(
         ("x", *(further if recording.typed is None else ())),
         next(iter(assembler.weights), PLAIN_FIELDS.weights),
-        tuple((recording.fields if recording.typed is None else recording.typed.told)[ref] for ref in told),
+        tuple(
+            (recording.fields if recording.typed is None else recording.typed.edge_features)[ref]
+            for ref in edge_features
+        ),
         next(iter(assembler.types), None),
     )
     return Reading(network, outputs, fields)
@@ -526,10 +531,10 @@ def edges_of(recording: Recording) -> dict[Ref, OfRelation | None]:
     return {ref: OfRelation(Identity(), number, typed.schema.ends[number]) for ref, number in typed.edges.items()}
 
 
-def _begin(recording: Recording, num_features: int, told: Sequence[Ref]) -> tuple[Bases, dict[Ref, Form]]:
+def _begin(recording: Recording, num_features: int, edge_features: Sequence[Ref]) -> tuple[Bases, dict[Ref, Form]]:
     """The features that the model was given: of each type, or of all nodes and those of further fields that it uses.
 
-    `told` are fields of edges that may be features, one number an edge or a row of them.
+    `edge_features` are fields of edges that may be features, one number or one row per edge.
     """
     typed = recording.typed
     kinds: list[int] | None
@@ -541,12 +546,12 @@ def _begin(recording: Recording, num_features: int, told: Sequence[Ref]) -> tupl
         further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
         refs = [X, *further]
         widths, kinds = [num_features, *(_width(recording, ref) for ref in further)], None
-    bases = Bases(widths, kinds, [_width(recording, ref) for ref in told])
-    return bases, dict(zip([*refs, *told], bases.features, strict=True))
+    bases = Bases(widths, kinds, [_width(recording, ref) for ref in edge_features])
+    return bases, dict(zip([*refs, *edge_features], bases.features, strict=True))
 
 
 def _width(recording: Recording, ref: Ref) -> int:
-    """Columns of a field; one number a row is one."""
+    """Columns of a field; one number per row is one."""
     value = recording.values[ref.index]
     return 1 if value.dim() == 1 else value.shape[1]
 

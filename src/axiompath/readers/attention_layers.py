@@ -1,4 +1,4 @@
-"""PyG attention -> Form: one channel a head, with the attention of each snapshot's own forward pass."""
+"""PyG attention -> Form: one channel per head, with the attention of each snapshot's own forward pass."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ from .forms import Form, concatenate
 def read_gat_conv(conv: GATConv, call: Call) -> Form:
     """For each head:  attention(X W . att_src, X W . att_dst) X W;  then heads side by side or averaged, + b."""
     require_sum(conv, call)
-    told = call.argument("edge_attr") if conv.lin_edge is None else edge_features(call)  # else not looked at, as in PyG
-    x, shown, place = _shown(call, None if conv.lin_edge is None else told)
+    edge_attr = (
+        call.argument("edge_attr") if conv.lin_edge is None else edge_features(call)
+    )  # else not looked at, as in PyG
+    x, shown, place = _shown(call, None if conv.lin_edge is None else edge_attr)
     sent = call.hold(call.sent)
     sender, receiver = (transposed((conv.lin or other).weight) for other in (conv.lin_src, conv.lin_dst))
     source, target = array(conv.att_src)[0], array(conv.att_dst)[0]
@@ -115,18 +117,18 @@ def read_transformer_conv(conv: TransformerConv, call: Call) -> Form:
     values = _hold_unless_pure(call, call.linear(conv.lin_value, sent))
     heads = []
     for _, columns in _heads(conv):
-        told = None if edges is None else transposed(conv.lin_edge.weight)[:, columns]
+        edge_weight = None if edges is None else transposed(conv.lin_edge.weight)[:, columns]
         rule = DotAttention(
             _on_nodes(call.of_own(query[:, columns]), shown),
             query_bias[columns],
             _on_nodes(call.of_sent(key[:, columns]), shown),
             key_bias[columns],
             conv.flow,
-            None if told is None else _edge_term(conv, call, place, told),
+            None if edge_weight is None else _edge_term(conv, call, place, edge_weight),
         )
         head = call.aggregate(values.select(columns), rule, reads=shown)
-        if edges is not None and told is not None:
-            head = head + call.aggregate(edges @ told, AlongEdges(rule), reads=shown)
+        if edges is not None and edge_weight is not None:
+            head = head + call.aggregate(edges @ edge_weight, AlongEdges(rule), reads=shown)
         heads.append(head)
     out = concatenate(heads) if conv.concat else _average(heads)
     if not conv.root_weight:
@@ -144,7 +146,7 @@ def read_supergat_conv(conv: SuperGATConv, call: Call) -> Form:
     """For each head:  attention(sigmoid(h . h), or h . h) h,  h = X W;  then as in GAT. It samples in training."""
     require_sum(conv, call)
     for name in ("neg_edge_index", "batch"):
-        call.argument(name)  # for its loss alone
+        call.argument(name)  # only for its loss
     x, weight = call.hold(call.x), transposed(conv.lin.weight)
     is_mixed, size = conv.attention_type == "MX", conv.out_channels
     heads = []
@@ -205,7 +207,7 @@ def read_general_conv(conv: GeneralConv, call: Call) -> Form:
 
 
 def _of_their_senders(conv: GeneralConv, call: Call) -> list[Form]:
-    """Heads whose messages are what the sender alone says."""
+    """Heads whose messages depend only on the sender."""
     if conv.attention:
         require_sum(conv, call)
     sent = _hold_unless_pure(call, call.linear(conv.lin_msg, call.sent))
@@ -231,12 +233,12 @@ def _on_their_edges(conv: GeneralConv, call: Call) -> list[Form]:
     """Heads whose messages are made of edge features, or of both ends."""
     ends = [at_edges(call, conv.flow, receiver=end) for end in (False, True)]
 
-    def told(sender: Form, receiver: Form) -> Form:
+    def message(sender: Form, receiver: Form) -> Form:
         said = call.linear(conv.lin_msg, sender)
         said = said if conv.directed_msg else said + call.linear(conv.lin_msg_i, receiver)
         return said if conv.in_edge_channels is None else said + call.linear(conv.lin_edge, edge_features(call))
 
-    sent = call.hold(told(*ends))
+    sent = call.hold(message(*ends))
     if not conv.attention:
         return [gather(conv, call, sent.select(columns), from_edges=True) for _, columns in _heads(conv)]
     require_sum(conv, call)
@@ -245,7 +247,7 @@ def _on_their_edges(conv: GeneralConv, call: Call) -> list[Form]:
     if conv.attention_type == "additive":
         scores = (sent * array(conv.att_msg).reshape(-1)) @ each
     else:
-        scores = (1 / float(conv.scaler)) * (call.multiply(sent, told(*ends[::-1])) @ each)
+        scores = (1 / float(conv.scaler)) * (call.multiply(sent, message(*ends[::-1])) @ each)
     scores = call.activate(scores, leaky_relu(0.2))
     into = Delivered(flow=conv.flow)
     return [

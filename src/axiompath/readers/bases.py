@@ -40,12 +40,13 @@ class Bases:
     """Grows by one base wherever a form has to become a value of its own."""
 
     def __init__(
-        self, widths: Sequence[int], node_types: Sequence[int] | None = None, told: Sequence[int] = ()
+        self, widths: Sequence[int], node_types: Sequence[int] | None = None, edge_widths: Sequence[int] = ()
     ) -> None:
-        """`widths` are those of node features, of these types where nodes have types; `told` those of edge features."""
+        """`widths` are those of node features, of these types where nodes have types; `edge_widths` those of edge
+        features."""
         types = [None] * len(widths) if node_types is None else node_types
         self.all = [Base(None, None, width, 0, None, kind) for width, kind in zip(widths, types, strict=True)]
-        self.all += [Base(None, None, width, 0, None, None, True) for width in told]
+        self.all += [Base(None, None, width, 0, None, None, True) for width in edge_widths]
         self.held: dict[int, tuple[Form, Form]] = {}  # id of a form -> the form itself, and the base it became
         self.products: dict[int, tuple[Form, tuple[Form, ...]]] = {}  # id of a form -> the form itself, its factors
 
@@ -110,7 +111,7 @@ class Bases:
         """(form - mu) s, mu and s being those of the nodes of a graph; columns of ones carry the shift."""
         if self.is_on_edges(form):
             raise InputError(
-                "takes the mean and deviation of all edges, which is read of nodes alone; train with BatchNorm or "
+                "takes the mean and deviation of all edges, which is read only of nodes; train with BatchNorm or "
                 "LayerNorm there."
             )
         moments = replace(moments, node_type=form.node_type)
@@ -129,7 +130,7 @@ class Bases:
         return result
 
     def of_one_kind(self, form: Form) -> Form:
-        """The form, if it is of nodes alone, or of graphs or pairs alone."""
+        """The form, if it is only of nodes, or only of graphs or pairs."""
         if len({self._hops_of(term) >= RISEN for term in form.terms}) > 1:
             raise InputError(
                 "mixes values of nodes with values of whole graphs or pairs, so that every node would have a path to "

@@ -93,7 +93,7 @@ class Call:
         return replace(found, node_type=None if rule.to_edges else ends[1])  # an edge is of no node type
 
     def within(self, relation: int) -> Call:
-        """The same call, along the edges of one relation alone, of a graph whose nodes have no types."""
+        """The same call, only along the edges of one relation, of a graph whose nodes have no types."""
         return replace(self, relation=OfRelation(Identity(), relation))
 
     def activate(self, form: Form, activation: Activation) -> Form:

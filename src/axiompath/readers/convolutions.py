@@ -127,11 +127,11 @@ def read_gen_conv(conv: GENConv, call: Call) -> Form:
         call.refuse("msg_norm=True scales messages by the length of features, a product; train with msg_norm=False.")
     sent = call.linear(conv.lin_src, call.sent) if hasattr(conv, "lin_src") else call.sent
     own = call.linear(conv.lin_dst, call.x) if hasattr(conv, "lin_dst") else call.x
-    told = call.argument("edge_attr")
-    if told is not None:  # X[U] + E W_e: made on the edges
-        told = call.linear(conv.lin_edge, told) if hasattr(conv, "lin_edge") else told
-        sent = call.aggregate(sent, Gathered(SENDER, conv.flow)) + told
-    around = gather(conv, call, call.activate(sent, relu()) + conv.eps, from_edges=told is not None)
+    edge_attr = call.argument("edge_attr")
+    if edge_attr is not None:  # X[U] + E W_e: made on the edges
+        edge_attr = call.linear(conv.lin_edge, edge_attr) if hasattr(conv, "lin_edge") else edge_attr
+        sent = call.aggregate(sent, Gathered(SENDER, conv.flow)) + edge_attr
+    around = gather(conv, call, call.activate(sent, relu()) + conv.eps, from_edges=edge_attr is not None)
     if hasattr(conv, "lin_aggr_out"):
         around = call.linear(conv.lin_aggr_out, around)
     return call.run(conv.mlp, around + own, "mlp")
@@ -140,8 +140,8 @@ def read_gen_conv(conv: GENConv, call: Call) -> Form:
 @register_reader(PNAConv)
 def read_pna_conv(conv: PNAConv, call: Call) -> Form:
     """For each tower, nn(X, scaled aggregations of nn(X[V], X[U], E));  then all towers times W + b."""
-    told = call.argument("edge_attr")
-    told = None if told is None else call.linear(conv.edge_encoder, told)
+    edge_attr = call.argument("edge_attr")
+    edge_attr = None if edge_attr is None else call.linear(conv.edge_encoder, edge_attr)
     aggregations = getattr(conv.aggr_module.aggr, "aggrs", [conv.aggr_module.aggr])
     flow, scaler = conv.flow, conv.aggr_module
     linear, logarithm = (float(average.detach()) for average in (scaler.avg_deg_lin, scaler.avg_deg_log))
@@ -156,10 +156,12 @@ def read_pna_conv(conv: PNAConv, call: Call) -> Form:
         x = call.x.select(number * width + np.arange(width)) if conv.divide_input else call.x
         if len(before) > 1:  # a network of its own, which runs on every edge
             ends = [call.aggregate(x, Gathered(end, flow)) for end in (RECEIVER, SENDER)]
-            messages = call.run(before, concatenate(ends if told is None else [*ends, told]), f"pre_nns.{number}")
+            messages = call.run(
+                before, concatenate(ends if edge_attr is None else [*ends, edge_attr]), f"pre_nns.{number}"
+            )
             sums = [gather(conv, call, messages, part, from_edges=True) for part in aggregations]
         else:
-            sums = [_gather_tower(conv, call, x, told, before[0], part) for part in aggregations]
+            sums = [_gather_tower(conv, call, x, edge_attr, before[0], part) for part in aggregations]
         held = call.hold(concatenate(sums))
         scaled = [
             held if name == "identity" else call.aggregate(held, scales[name]) for name in conv.aggr_module.scaler
@@ -168,23 +170,23 @@ def read_pna_conv(conv: PNAConv, call: Call) -> Form:
     return call.linear(conv.lin, concatenate(towers))
 
 
-def _gather_tower(conv: PNAConv, call: Call, x: Form, told: Form | None, linear: Any, aggregation: Any) -> Form:
+def _gather_tower(conv: PNAConv, call: Call, x: Form, edge_attr: Form | None, linear: Any, aggregation: Any) -> Form:
     """One aggregation of X[V] W_i + X[U] W_j + E W_e + b, edge by edge only where it must be."""
     flow, width, maps = conv.flow, x.width, transposed(linear.weight)
     own, sent, along = maps[:width], maps[width : 2 * width], maps[2 * width :]
     is_sum, is_mean = (type(aggregation) is kind for kind in (aggr.SumAggregation, aggr.MeanAggregation))
-    if told is None or is_sum or is_mean:
+    if edge_attr is None or is_sum or is_mean:
         around = gather(conv, call, x @ sent, aggregation)
     else:  # of what edges add to it, too
-        messages = call.aggregate(x @ sent, Gathered(SENDER, flow)) + told @ along
+        messages = call.aggregate(x @ sent, Gathered(SENDER, flow)) + edge_attr @ along
         around = gather(conv, call, messages, aggregation, from_edges=True)
     if type(aggregation) in (aggr.VarAggregation, aggr.StdAggregation):
         return around  # what a receiver adds to every message moves none of them apart
     # What a receiver adds to every message comes once an edge in their sum, else once if there are any.
     times = Degree(False, flow) if is_sum else DegreeIs(1, 1, flow)
     around = around + call.aggregate(x @ own + vector(linear.bias), times)
-    if told is not None and (is_sum or is_mean):
-        around = around + call.aggregate(told @ along, Delivered(is_mean, False, flow))
+    if edge_attr is not None and (is_sum or is_mean):
+        around = around + call.aggregate(edge_attr @ along, Delivered(is_mean, False, flow))
     return around
 
 

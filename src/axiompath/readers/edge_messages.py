@@ -28,9 +28,9 @@ from .forms import Form, concatenate
 @register_reader(GINEConv)
 def read_gine_conv(conv: GINEConv, call: Call) -> Form:
     """nn(sum of relu(X[U] + E W + b) + (1 + eps) X)."""
-    told = edge_features(call)
-    told = told if conv.lin is None else call.linear(conv.lin, told)
-    sent = call.activate(at_edges(call, conv.flow) + told, relu())
+    edge_attr = edge_features(call)
+    edge_attr = edge_attr if conv.lin is None else call.linear(conv.lin, edge_attr)
+    sent = call.activate(at_edges(call, conv.flow) + edge_attr, relu())
     around = gather(conv, call, sent, from_edges=True)
     return call.run(conv.nn, around + (1.0 + float(conv.eps.detach())) * call.x, "nn")
 
@@ -49,8 +49,8 @@ def read_nn_conv(conv: NNConv, call: Call) -> Form:
 @register_reader(CGConv)
 def read_cg_conv(conv: CGConv, call: Call) -> Form:
     """sum of sigmoid(z W_f + b_f) softplus(z W_s + b_s), a product shared by both, + X;  z = X[V], X[U], E."""
-    told = call.argument("edge_attr")
-    beside = [] if told is None else [edge_features(call)]
+    edge_attr = call.argument("edge_attr")
+    beside = [] if edge_attr is None else [edge_features(call)]
     ends = [at_edges(call, conv.flow, receiver=True), at_edges(call, conv.flow)]
     z = call.hold(concatenate([*ends, *beside]))
     gate = call.activate(call.linear(conv.lin_f, z), sigmoid())
@@ -62,11 +62,11 @@ def read_cg_conv(conv: CGConv, call: Call) -> Form:
 @register_reader(ResGatedGraphConv)
 def read_res_gated_conv(conv: ResGatedGraphConv, call: Call) -> Form:
     """sum of act(K[V] + Q[U]) V[U], a product shared by both, + X W + b;  with E beside X in all three."""
-    told = [] if conv.edge_dim is None else [edge_features(call)]
+    edge_attr = [] if conv.edge_dim is None else [edge_features(call)]
 
     def at(linear: object, receiver: bool = False) -> Form:
         end = at_edges(call, conv.flow, receiver=receiver)
-        return call.linear(linear, concatenate([end, *told]))
+        return call.linear(linear, concatenate([end, *edge_attr]))
 
     gate = call.run(conv.act, at(conv.lin_key, True) + at(conv.lin_query), "act")
     out = gather(conv, call, call.multiply(gate, at(conv.lin_value)), from_edges=True)
@@ -75,7 +75,7 @@ def read_res_gated_conv(conv: ResGatedGraphConv, call: Call) -> Form:
 
 @register_reader(FiLMConv)
 def read_film_conv(conv: FiLMConv, call: Call) -> Form:
-    """mean of act(gamma(X[V]) X[U] W + beta(X[V])), products shared by both, of each relation; + one of X[V] alone."""
+    """mean of act(gamma(X[V]) X[U] W + beta(X[V])), products shared by both, of each relation; + the same of X[V]."""
     if conv.num_relations > 1:
         require_types(call)
     size = np.arange(conv.out_channels)
@@ -116,27 +116,27 @@ def read_gmm_conv(conv: GMMConv, call: Call) -> Form:
     """mean of the sum over kernels k of exp(-(E - mu_k)^2 / 2 sigma_k^2), a coefficient, times X W_k;  + X W + b."""
     if conv.separate_gaussians:
         call.refuse("separate_gaussians=True has a coefficient for each pair of columns; train with False.")
-    told, size = edge_features(call), conv.out_channels
+    edge_attr, size = edge_features(call), conv.out_channels
     rule = Mean(True, conv.flow) if delivered(conv, call).mean else Sum(True, conv.flow)
     sent = call.sent @ array(conv.g)
     parts = []
     for k, (mean, sigma) in enumerate(zip(array(conv.mu), array(conv.sigma), strict=True)):
         kernel = sent.select(np.arange(k * size, (k + 1) * size))
-        parts.append(call.aggregate(kernel, Gaussian(rule, mean, 1e-15 + sigma**2), told))
+        parts.append(call.aggregate(kernel, Gaussian(rule, mean, 1e-15 + sigma**2), edge_attr))
     out = sum(parts[1:], parts[0])
     return (out + call.linear(conv.root, call.x) if conv.root_weight else out) + vector(conv.bias)
 
 
 def edge_features(call: Call, name: str = "edge_attr") -> Form:
     """The features of edges that a convolution cannot do without."""
-    told = call.argument(name)
-    if not isinstance(told, Form):
+    edge_attr = call.argument(name)
+    if not isinstance(edge_attr, Form):
         call.refuse(
             f"expected `{name}` to be made of a field of the data that has a row of numbers for each edge (got "
-            f"{'none' if told is None else 'something else'}); put them into `edge_attr`, floating-point, of shape "
-            "[num_edges, width]."
+            f"{'none' if edge_attr is None else 'something else'}); put them into `edge_attr`, floating-point, of "
+            "shape [num_edges, width]."
         )
-    return told
+    return edge_attr
 
 
 def at_edges(call: Call, flow: str = SOURCE_TO_TARGET, *, receiver: bool = False) -> Form:
@@ -145,7 +145,7 @@ def at_edges(call: Call, flow: str = SOURCE_TO_TARGET, *, receiver: bool = False
 
 
 def require_types(call: Call) -> None:
-    """For convolutions that tell relations apart."""
+    """For convolutions with relations."""
     if not call.typed:
         call.refuse("expected the field `edge_type` of the data, the relation of each edge; pass it.")
 

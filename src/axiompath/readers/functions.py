@@ -69,7 +69,7 @@ def form_of(value: Any) -> Form:
 
 
 def constant_of(value: Any) -> float | FloatArray:
-    """A number, or one number a feature; what differs from node to node is no constant of the model."""
+    """A number, or one number per feature; what differs from node to node is no constant of the model."""
     if not isinstance(value, torch.Tensor):
         return float(value)
     values = array(value)

@@ -37,11 +37,11 @@ def read_point_gnn_conv(conv: PointGNNConv, call: Call) -> Form:
 def read_point_transformer_conv(conv: PointTransformerConv, call: Call) -> Form:
     """For each column, softmax(nn(X[V] W_d - X[U] W_s + D)) (X[U] W + D),  D = nn(P[V] - P[U])."""
     require_sum(conv, call)
-    told = call.hold(call.run(conv.pos_nn, -_offset(conv, call), "pos_nn"))
+    offset = call.hold(call.run(conv.pos_nn, -_offset(conv, call), "pos_nn"))
     own, other = _end(conv, call, call.x, RECEIVER), _end(conv, call, call.x, SENDER)
-    scores = call.linear(conv.lin_dst, own) - call.linear(conv.lin_src, other) + told
+    scores = call.linear(conv.lin_dst, own) - call.linear(conv.lin_src, other) + offset
     scores = call.hold(scores if conv.attn_nn is None else call.run(conv.attn_nn, scores, "attn_nn"))
-    sent = call.hold(call.linear(conv.lin, other) + told)
+    sent = call.hold(call.linear(conv.lin, other) + offset)
     into = _looped(conv, Delivered(flow=conv.flow))
     columns = [np.array([d]) for d in range(sent.width)]
     return concatenate([call.aggregate(sent.select(d), ScoreSoftmax(into), reads=scores.select(d)) for d in columns])

@@ -303,7 +303,7 @@ def with_edges(network: Network, sides: tuple[Snapshot, Snapshot]) -> tuple[Snap
 def _check_shared(recording: Recording, before: Data, after: Data) -> None:
     """What the model reads on one snapshot, the other must have."""
     if recording.typed is not None:
-        _check_told(recording.typed, recording.used_refs, before, after)
+        _check_edge_fields(recording.typed, recording.used_refs, before, after)
         return  # both have the same types
     for field in sorted(recording.used - (set(before.keys()) & set(after.keys()))):
         lacks = "after" if field in before else "before"
@@ -312,13 +312,13 @@ def _check_shared(recording: Recording, before: Data, after: Data) -> None:
         )
 
 
-def _check_told(typed: TypedInputs, used: Collection[Ref], before: Data, after: Data) -> None:
+def _check_edge_fields(typed: TypedInputs, used: Collection[Ref], before: Data, after: Data) -> None:
     """The same of features of edges, relation by relation."""
-    for field in [name for ref, name in typed.told.items() if ref in used]:
+    for field in [name for ref, name in typed.edge_features.items() if ref in used]:
         for name, data in zip(SIDES, (before, after), strict=True):
             if field not in data:
                 raise InputError(
-                    f"Expected `{name}{typed.schema.tell_field(field)}`, features of edges that the model reads, as "
+                    f"Expected `{name}{typed.schema.name_field(field)}`, features of edges that the model reads, as "
                     "the other graph has them (got none); add them there, with no rows where there are no edges."
                 )
 

@@ -37,7 +37,7 @@ class FailingModel(UnreadableModel):
     """The model itself could not be run, so that it cannot be asked without paths either."""
 
     def __str__(self) -> str:
-        """What went wrong alone."""
+        """Only what went wrong."""
         return InputError.__str__(self)
 
 
@@ -66,7 +66,7 @@ class TypedInputs:
     edges: dict[Ref, int]  # number of the relation
     weights: dict[Ref, int]  # number of the relation
     about: dict[Ref, str]  # fields that say what is predicted, by name
-    told: dict[Ref, str]  # fields of edges that may be their features, by name in the stacked graph
+    edge_features: dict[Ref, str]  # fields of edges that may be their features, by name in the stacked graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ SHAPE_QUERIES = {
 }  # fmt: skip
 # New tensors that take nothing but their shape from a value.
 FILLED = {"new_zeros", "new_ones", "new_full", "new_tensor", "zeros_like", "ones_like", "full_like"}
-SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as", "to"}  # their second argument, by shape or dtype alone
+SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as", "to"}  # their second argument, only by shape or dtype
 DECISIONS = {
     "item", "tolist", "numpy", "equal", "allclose", "is_nonzero",
     "__bool__", "__int__", "__float__", "__index__", "__contains__",
@@ -143,7 +143,7 @@ class Recorder(TorchFunctionMode):
         self.paused = False
         self.num_refs = NUM_INPUTS
         self.lowest_ref = min((ref.index for ref in inputs), default=0)
-        self.outside = dict(outside)  # and what is made of these alone
+        self.outside = dict(outside)  # and what is made only of these
         for ref, value in inputs.items():
             self.values[ref.index] = value
             self.watch(value, ref)
@@ -169,7 +169,7 @@ class Recorder(TorchFunctionMode):
         where = self.places[-1] if self.places else ""
         seen_args, seen_kwargs = self.replace_watched(tuple(args)), self.replace_watched(kwargs)
         if operation in SHAPED_LIKE and refs_in(seen_args[:1]) <= self.outside.keys():
-            seen_args = seen_args[:1]  # the other gives its shape alone
+            seen_args = seen_args[:1]  # the other gives only its shape
         touched = refs_in((seen_args, seen_kwargs))
         if touched and operation in DECISIONS and not self.counts_graphs(operation, touched):
             raise self.refuse_decision(operation, where, touched)
@@ -213,7 +213,7 @@ class Recorder(TorchFunctionMode):
         if outside and not fields:
             reason = (
                 f"the forward pass looks at its edges (`{operation}`), to add, drop or weigh them itself or to decide "
-                "something; change the edges in the data before, and decide from shapes and settings alone."
+                "something; change the edges in the data before, and decide only from shapes and settings."
             )
         else:
             reason = (

@@ -203,7 +203,8 @@ def record_model(
 def failed_run(
     error: Exception, duplicate: nn.Module, arguments: Arguments, data: Data, name: str, elsewhere: Collection[str]
 ) -> FailingModel:
-    """The refusal of a model that fails on one graph, with what to do; `elsewhere` are fields of the other alone."""
+    """The refusal of a model that fails on one graph, with what to do; `elsewhere` are fields that only the other
+    has."""
     pairless = arguments.call is not None and LINKS_FIELD in str(error) and LINKS_FIELD not in data
     remedy = (
         "name the pairs that it is asked for with `links=[(3, 8), ...]`, which `call` then finds there."
@@ -221,17 +222,17 @@ def _record_typed(
 ) -> Recording:
     """The same where nodes have types: what is watched are the features of each type, the edges of each relation.
 
-    `lacking` are fields that the other snapshot alone has.
+    `lacking` are fields that only the other snapshot has.
     """
     schema, dtype, call = data["schema"], dtype_of_model(duplicate), arguments.call
-    elsewhere = [schema.tell_field(field) for field in lacking if field.startswith((f"{OF_NODES} ", f"{OF_EDGES} "))]
+    elsewhere = [schema.name_field(field) for field in lacking if field.startswith((f"{OF_NODES} ", f"{OF_EDGES} "))]
     hetero = unstack(copy_data(data, dtype))
     inputs: dict[Ref, torch.Tensor] = {}
     fields: dict[Ref, str] = {}
     kinds: dict[str, dict[Ref, int]] = {"x": {}, "edge_index": {}, "edge_weight": {}}
     outside: dict[Ref, frozenset[str]] = {}
     about: dict[Ref, str] = {}
-    told: dict[Ref, str] = {}
+    edge_features: dict[Ref, str] = {}
     for level, types in ((OF_NODES, schema.node_types), (OF_EDGES, schema.relations)):
         for number, kind in enumerate(types):
             for key, value in hetero[kind].items():
@@ -246,7 +247,7 @@ def _record_typed(
                 if key != "x":
                     outside[ref] = frozenset([key if key in (*kinds, *ABOUT_OUTPUT) else fields[ref]])
                 if level == OF_EDGES and name_of_field(level, number, key) in data and value.dim() in (1, 2):
-                    told[ref] = name_of_field(level, number, key)
+                    edge_features[ref] = name_of_field(level, number, key)
     recorder = Recorder(inputs, outside)
     named = {fields[ref]: value for ref, value in inputs.items()}
     assert isinstance(call, TypedAnswer)
@@ -266,7 +267,8 @@ def _record_typed(
     for part in found.values():
         _check_finite(recording, part, name)
     return replace(
-        recording, typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"], about, told)
+        recording,
+        typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"], about, edge_features),
     )
 
 
@@ -324,8 +326,8 @@ def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
     if isinstance(error, AttributeError) and "'Tensor' object" in str(error) and error.name in (*fields, "num_nodes"):
         return "where it takes a Data object, say so, as in `call=lambda model, data: model(data)`."
     if any(word in str(error) for word in MISFITS) and widths:
-        told = ", ".join(widths)
-        return f"pad or select the columns of features that it was trained on (there are {told}), or {otherwise}"
+        widths_text = ", ".join(widths)
+        return f"pad or select the columns of features that it was trained on (there are {widths_text}), or {otherwise}"
     if "out of bounds" in str(error) and whole:
         return (
             "leave out edges of relations, and whatever else is looked up by a whole number, that it was not made for "

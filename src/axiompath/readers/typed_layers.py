@@ -1,4 +1,4 @@
-"""PyG convolution that tells edges of several relations apart -> Form: one channel a relation."""
+"""PyG convolution over several relations -> Form: one channel per relation."""
 
 from __future__ import annotations
 

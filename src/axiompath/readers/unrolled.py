@@ -35,7 +35,7 @@ class Unrolled(nn.Module):
                 found = self.cell(data.x, data.edge_index, **given, **dict(zip(self.states, state, strict=False)))
             parts = tuple(found) if isinstance(found, (tuple, list)) else (found,)
             output = parts[0]
-            # What a cell returns is (output, *state), or its states alone, of which the first is the output.
+            # What a cell returns is (output, *state), or only its states, of which the first is the output.
             state = parts if len(parts) == (len(self.states) or len(parts) - 1) or len(parts) == 1 else parts[1:]
         return output if self.head is None else self.head(output)
 
@@ -53,12 +53,12 @@ class Unrolled(nn.Module):
 
 
 def unroll(cell: Any, *, head: Callable[[Any], Any] | None = None, state: Sequence[Any] | int | str = ()) -> nn.Module:
-    """A model of a window, made of a cell `cell(x, edge_index, *state) -> output, *state`.
+    """Turn a cell, `cell(x, edge_index, *state) -> output, *state`, into a model of a window.
 
-    A cell that returns its states alone, as those of torch_geometric_temporal do, puts out the first of them. It takes
-    `edge_weight` and other fields of Data by name. The state before the first step is what the cell makes of none;
-    `state` gives the widths of zeros instead, tensors, or names of fields of the oldest snapshot, whose changes are
-    then changes of features. `head` turns the last output into the prediction.
+    If a cell returns only its states, as those of torch_geometric_temporal do, the first of them is its output. It
+    receives `edge_weight` and other fields of Data by name. The first step has no state; `state` gives it zeros of
+    these widths, tensors, or fields of the oldest snapshot by name, whose changes are then changes of features. `head`
+    turns the last output into the prediction.
     """
     given = (state,) if isinstance(state, (int, str)) else tuple(state)
     if not callable(cell):

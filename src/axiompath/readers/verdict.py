@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """What AxiomPath makes of a model."""
+    """How AxiomPath reads a model."""
 
     rows: tuple[Row, ...]
     num_hops: int | None  # of the whole model; None where it cannot be read
@@ -55,7 +55,7 @@ class ModelCheck:
     call: str | None = None  # how the model was called
     unused: tuple[str, ...] = ()  # fields of the graph that its answer does not depend on
     defaults: tuple[str, ...] = ()  # arguments of forward that no field of the graph is named like
-    forgets: bool = False  # of a model of a window: whether its answer depends on the last snapshot alone
+    forgets: bool = False  # of a model of a window: whether its answer depends only on the last snapshot
 
     @property
     def readable(self) -> bool:
@@ -63,7 +63,7 @@ class ModelCheck:
         return self.problem is None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a module: module, type, hops, parameters, reading."""
+        """One row per module: module, type, hops, parameters, reading."""
         return pd.DataFrame(self.rows, columns=Row._fields)
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class ModelCheck:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """How the model was called, what it was not given, and what it did not use; a line each."""
+        """How the model was called, what it did not receive, and what it did not use; one line each."""
         lines = [] if self.call is None else [f"Called as {self.call}."]
         if self.unused:
             lines.append(f"Fields of the data that the answer does not depend on: {', '.join(self.unused)}.")
@@ -90,7 +90,7 @@ class ModelCheck:
             lines.append(f"Arguments that kept their default, for want of a field: {', '.join(self.defaults)}.")
         if self.forgets:
             lines.append(
-                "The model has no memory: its answer depends on the last snapshot alone. Hand its state on from step "
+                "The model has no memory: its answer depends only on the last snapshot. Hand its state on from step "
                 "to step; `axiompath.unroll(cell)` does."
             )
         return tuple(lines)
@@ -109,9 +109,9 @@ class ModelCheck:
 def check(model: nn.Module, data: Any, call: ModelCall | None = None, output: str = AUTO) -> ModelCheck:
     """Read a model on one graph and report module by module; an unreadable model is reported, not raised.
 
-    `call`, a function of the model and a Data object, says how the model is called; without it, arguments of forward
-    are fields of the data by name. `output` says what its columns mean, as it is said to Explainer. Of a model that
-    looks back, `data` is a window: a list of snapshots.
+    `call`, a function of the model and a Data object, calls the model; by default, arguments of forward are fields of
+    the data by name. `output` is the meaning of its columns, as for Explainer. For a model of a window, `data` is a
+    list of snapshots.
     """
     if isinstance(data, Sequence):
         return _check_window(model, list(data), Usage(call, output=output))

@@ -1,7 +1,7 @@
 """Explanations -> things to look at.
 
 page.py        frontiers of Explanations -> plain values: everything a page shows, and nothing it does not
-html.py        plain values -> one self-contained HTML file (template.html, report.css, a script a part)
+html.py        plain values -> one self-contained HTML file (template.html, report.css, one script per part)
 document.py    blocks of plain values -> an HTML page that is whole without script (base.html, document.html), for lists
                that lead elsewhere, such as the index of a watch
 story_page.py  Stories -> the same for a sequence of snapshots (story.html and story.js besides)
@@ -35,9 +35,9 @@ __all__ = ["build_report", "save_report"]
 
 
 def build_report(subject: Subject, *given: Any, **options: Any) -> str:
-    """HTML text: one page on an Explainer's targets, on a scan or the scans of a sequence, or on stories.
+    """HTML text of one page: for the targets of an Explainer, for a scan or the scans of a sequence, or for stories.
 
-    What else may be given is that of `build_explainer_report`, `build_scan_report` and `build_story_report`.
+    Further arguments are those of `build_explainer_report`, `build_scan_report` and `build_story_report`.
     """
     if isinstance(subject, Stories):
         return build_story_report(subject, *given, **options)
@@ -47,6 +47,6 @@ def build_report(subject: Subject, *given: Any, **options: Any) -> str:
 
 
 def save_report(path: str | Path, subject: Subject, *given: Any, **options: Any) -> Path:
-    """Write the page; a file that is there is replaced only once the new one is whole. Returns the path."""
+    """Write the page and return its path; an existing file is replaced only when the new one is complete."""
     check_page(path)
     return write_text(path, build_report(subject, *given, **options))

@@ -19,7 +19,7 @@ MAX_CHANGES = 12  # of the waterfall; further ones share one step
 def describe_happened(happened: Happened, paths: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What a page shows first; `carried` are places among its paths."""
     undo = happened.undo
-    told: dict[str, Any] = {
+    base: dict[str, Any] = {
         "undo": None if undo is None else undo.sentence,
         "proved": undo is not None and undo.proved,
         "blame": None,
@@ -27,7 +27,7 @@ def describe_happened(happened: Happened, paths: Sequence[dict[str, Any]]) -> di
     }
     blame = happened.blame
     if blame is None:
-        return told
+        return base
     shown = min(len(blame.prob_shares), MAX_CHANGES)
     steps = [
         {
@@ -40,19 +40,19 @@ def describe_happened(happened: Happened, paths: Sequence[dict[str, Any]]) -> di
     ]
     rest = blame.prob_shares[shown:]
     return {
-        **told,
+        **base,
         "blame": steps,
         "rest": {"count": len(rest), "share": number(rest.sum())} if len(rest) else None,
-        "told": blame.told,
+        "quantity": blame.quantity,
         "value": blame.output.kind == VALUE,
-        "before": number(blame.told_before),
-        "after": number(blame.told_after),
-        "note": f"How sure: {' '.join(blame.tell_surety())}",
-        "differs": _tell_difference(steps),
+        "before": number(blame.predicted_before),
+        "after": number(blame.predicted_after),
+        "note": f"How sure: {' '.join(blame.describe_certainty())}",
+        "differs": _describe_difference(steps),
     }
 
 
-def _tell_difference(steps: Sequence[dict[str, Any]]) -> str:
+def _describe_difference(steps: Sequence[dict[str, Any]]) -> str:
     """A sentence where the paths that a page shows do not run over the change that did most."""
     if not steps or steps[0]["carried"] or not any(step["carried"] for step in steps):
         return ""
@@ -60,15 +60,15 @@ def _tell_difference(steps: Sequence[dict[str, Any]]) -> str:
     return f"By blame {first} did most; the paths shown below run over {other} instead: they share out the same change."
 
 
-def tell_cause(happened: dict[str, Any]) -> str:
+def describe_cause(happened: dict[str, Any]) -> str:
     """What did most of it, in a sentence."""
     moved = (happened.get("after") or 0.0) - (happened.get("before") or 0.0)
     first = [step for step in happened["blame"] or () if step["share"] * moved > 0][:2]
-    told = [f"{step['name']} ({step['share']:+.2g})" for step in first]
-    return f"Because of {' and '.join(told)}." if told else ""
+    causes = [f"{step['name']} ({step['share']:+.2g})" for step in first]
+    return f"Because of {' and '.join(causes)}." if causes else ""
 
 
-def tell_lead(pages: Sequence[dict[str, Any]]) -> list[Any]:
+def describe_lead(pages: Sequence[dict[str, Any]]) -> list[Any]:
     """The sentences that an overview opens with: the flip that moved most, else what moved most; and its page."""
     flips = [place for place, page in enumerate(pages) if page["class_before"] != page["class_after"]]
     if not pages:
@@ -76,7 +76,7 @@ def tell_lead(pages: Sequence[dict[str, Any]]) -> list[Any]:
     place = flips[0] if flips else 0
     page = pages[place]
     happened = page.get("happened")
-    why = [] if happened is None else [tell_cause(happened), happened["undo"] or ""]
+    why = [] if happened is None else [describe_cause(happened), happened["undo"] or ""]
     return [f"{page['headline']}.", " ".join(filter(None, why)), place]
 
 
@@ -90,7 +90,7 @@ def describe_brief(brief: Brief) -> dict[str, Any]:
             {"name": cause.words, "share": number(cause.share), "error": 0.0, "carried": []} for cause in shown
         ],
         "rest": None,
-        "told": "",
+        "quantity": "",
         "value": brief.output.kind == VALUE,
         "before": number(brief.before),
         "after": number(brief.after),

@@ -2,7 +2,7 @@
 const MAX_STEPS = 25;  // of the waterfall; further chosen paths share one step
 const font = { family: "system-ui, sans-serif", size: 12.5 };  // its colour is the style sheet's
 const config = { displayModeBar: false, responsive: true };
-// Bars that push down. Plotly leaves the ground of a pattern empty unless told: white lines on it would be all of it.
+// Bars that push down. Plotly leaves the ground of a pattern empty by default: white lines on it would be all of it.
 const hatched = (which, colours) => ({
   shape: which.map((down) => (down ? "/" : "")), size: 6, solidity: 0.35, fgcolor: ink("paper"), bgcolor: colours,
 });
@@ -21,8 +21,8 @@ const drawProbabilities = ({ page }) => {
     .sort((i, j) => Math.max(page.prob_before[j], page.prob_after[j]) - Math.max(page.prob_before[i], page.prob_after[i]));
   const kept = order.slice(0, 10).sort((i, j) => i - j);
   const labels = kept.map((k) => forPlotly(short(page.classes[k], 22)));
-  const told = [page.class_before, page.class_after];
-  const digits = (k) => (told.includes(k) ? apart(page.prob_before[k], page.prob_after[k], 2) : 2);
+  const ends = [page.class_before, page.class_after];
+  const digits = (k) => (ends.includes(k) ? apart(page.prob_before[k], page.prob_after[k], 2) : 2);
   const bars = (name, values, colour) => ({
     type: "bar", name, x: kept.map((_, i) => i), y: kept.map((k) => values[k]), marker: { color: colour },
     text: kept.map((k) => (page.values || Math.abs(values[k]) >= 0.005 || kept.length < 5 ? values[k].toFixed(digits(k)) : "")), textposition: "outside", textangle: 0, cliponaxis: false,
@@ -91,6 +91,6 @@ const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
     xaxis: { range: [low - pad, high + pad], nticks: isNarrow() ? 4 : 10, tickangle: 0, title: { text: forPlotly(short(view.label, isNarrow() ? 26 : 60)) }, zeroline: true },
     yaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [names.length - 0.4, -0.6], automargin: true, zeroline: false, fixedrange: true },
   }), config);
-  $("waterfall").setAttribute("aria-label", `Waterfall of ${view.told}: from ${plain(before, digits)} before to ${plain(after, digits)} after. `
+  $("waterfall").setAttribute("aria-label", `Waterfall of ${view.measure}: from ${plain(before, digits)} before to ${plain(after, digits)} after. `
     + steps.map((step) => `${step.label} ${signed(step.share)}`).join("; "));
 };

@@ -67,7 +67,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
     }
   });
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label":
-    `Flow picture: ${chosen.length} chosen paths and ${others} others change ${view.told} by ${signed(whole)}. `
+    `Flow picture: ${chosen.length} chosen paths and ${others} others change ${view.measure} by ${signed(whole)}. `
     + "Left and right arrow keys go from ribbon to ribbon." });
   const defs = draw("defs");
   for (const [kind, colour] of Object.entries(COLOURS)) {
@@ -92,7 +92,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
         + `v${thick.toFixed(2)}C${middle} ${(y1 + thick).toFixed(2)} ${middle} ${(y0 + thick).toFixed(2)} ${x0} ${(y0 + thick).toFixed(2)}Z`;
     }
     const fill = item.share < 0 ? `url(#hatch-${item.kind.replace(" ", "-")})` : COLOURS[item.kind];
-    const story = `${item.label}\n${item.kind === "rest" ? "all other paths, net" : item.kind}, ${signed(item.share, 4)} to ${view.told}`;
+    const story = `${item.label}\n${item.kind === "rest" ? "all other paths, net" : item.kind}, ${signed(item.share, 4)} to ${view.measure}`;
     const opens = item.path?.members ? item.path.row : item.path?.within;
     const hint = opens === undefined ? "" : item.path.members ? "\nclick to open it into its largest paths" : "\nclick to close the group";
     const group = draw("g", { class: item.bundle ? "ribbon bundle" : "ribbon", tabindex: ribbons.length ? -1 : 0, role: opens === undefined ? "img" : "button", "aria-label": story + hint, "data-key": item.key, "data-share": item.share },
@@ -145,7 +145,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
       const bundle = box.id.startsWith("bundle") ? box.items[0].path.size : 0;
       const name = bundle ? `${count(bundle)} ${box.items[0].path.members ? "paths" : "more"}` : isRest ? `${count(others)} others` : box.id === "bias" ? "bias" : page.nameOf(Number(box.id));
       const rect = draw("rect", { x: x(t), y: box.y, width: boxWidth, height: Math.max(box.height, 1.5), rx: 2, fill: isRest ? "var(--restbox)" : "var(--box)" });
-      const story = `${name}\n${signed(sum(box.items.map((item) => item.share)), 4)} to ${view.told} over ${box.items.some((item) => item.kind === "rest") ? "all" : box.items.length} path${box.items.length === 1 ? "" : "s"} here`;
+      const story = `${name}\n${signed(sum(box.items.map((item) => item.share)), 4)} to ${view.measure} over ${box.items.some((item) => item.kind === "rest") ? "all" : box.items.length} path${box.items.length === 1 ? "" : "s"} here`;
       rect.addEventListener("mousemove", (event) => showTip(story, event.clientX, event.clientY));
       rect.addEventListener("mouseleave", hideTip);
       if (bundle) {

@@ -18,7 +18,7 @@ from ..explain.neighbourhood import ADDED, GATHERED, KEPT, REMOVED, UNPREDICTED,
 from ..graphs.labels import label_class
 from .slides import COLOURS, plain_text
 
-# Tones that can be told apart on a light and on a dark ground; the classes beyond them share the last.
+# Tones that differ visibly on a light and on a dark background; the classes beyond them share the last.
 CLASS_COLOURS = (
     "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#edc948", "#76b7b2", "#9c755f", "#ff9da7",
 )  # fmt: skip

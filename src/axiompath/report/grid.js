@@ -36,8 +36,8 @@ const sortRows = (keys) => {
   return order;
 };
 // columns: { key, label, word, number, keys: () => values to sort by, show: (row) => text or node }; filter() gives what
-// tells whether a row is shown, null where all are.
-const makeGrid = (id, columns, { size, filter, line, told }) => {
+// says whether a row is shown, or is null if all are.
+const makeGrid = (id, columns, { size, filter, line, counted }) => {
   const box = $(id), table = box.querySelector("table"), head = table.tHead, body = table.tBodies[0];
   const orders = new Map();
   let sort = { key: null, down: false }, rows = new Uint32Array(0), first = -1;
@@ -74,14 +74,14 @@ const makeGrid = (id, columns, { size, filter, line, told }) => {
     for (const th of head.rows[0].cells) th.setAttribute("aria-sort", th.dataset.key !== sort.key ? "none" : sort.down ? "descending" : "ascending");
     box.scrollTop = 0;
     paint(true);
-    told(number);
+    counted(number);
   };
   head.replaceChildren(el("tr", {}, ...columns.map((c) => el("th", { scope: "col", class: c.number ? "number" : null, "data-key": c.key },
     tellHead(c, el("button", { type: "button", onclick: () => { sort = { key: c.key, down: sort.key === c.key ? !sort.down : Boolean(c.number) }; refresh(); } }, c.label))))));
   box.addEventListener("scroll", () => paint(), { passive: true });
   addEventListener("resize", () => paint(true));
-  addEventListener("beforeprint", () => { box.scrollTop = 0; paint(true, true); told(rows.length, Math.min(rows.length, MOST_PRINTED)); });
-  addEventListener("afterprint", () => { paint(true); told(rows.length); });
+  addEventListener("beforeprint", () => { box.scrollTop = 0; paint(true, true); counted(rows.length, Math.min(rows.length, MOST_PRINTED)); });
+  addEventListener("afterprint", () => { paint(true); counted(rows.length); });
   refresh();
   return { refresh, paint };
 };

@@ -1,17 +1,17 @@
 // What happened: a waterfall of the changes of the graph.
 const drawHappened = (page) => {
-  const told = page.happened, card = $("happened");
+  const happened = page.happened, card = $("happened");
   if (!card) return;  // a story has none
-  card.hidden = !told;
-  if (!told) return;
-  $("undo").textContent = told.undo ?? "";
-  $("undo").hidden = $("undo-title").hidden = !told.undo;
-  $("blame-note").textContent = told.note;
-  $("differs").textContent = told.differs ?? "";
-  const steps = told.blame ? [...told.blame] : [];
-  if (told.rest) steps.push({ name: `${count(told.rest.count)} more`, share: told.rest.share, error: 0, carried: [], rest: true });
-  let level = told.before;
-  const ends = [told.before, told.after];
+  card.hidden = !happened;
+  if (!happened) return;
+  $("undo").textContent = happened.undo ?? "";
+  $("undo").hidden = $("undo-title").hidden = !happened.undo;
+  $("blame-note").textContent = happened.note;
+  $("differs").textContent = happened.differs ?? "";
+  const steps = happened.blame ? [...happened.blame] : [];
+  if (happened.rest) steps.push({ name: `${count(happened.rest.count)} more`, share: happened.rest.share, error: 0, carried: [], rest: true });
+  let level = happened.before;
+  const ends = [happened.before, happened.after];
   for (const step of steps) { step.from = level; level += step.share; step.to = level; ends.push(level); }
   const low = Math.min(0, ...ends), high = Math.max(...ends, low + 1e-12);
   const line = (name, from, to, value, colour, below) => {
@@ -26,13 +26,13 @@ const drawHappened = (page) => {
     const more = labels.length > 2 ? `, and ${count(labels.length - 2)} more` : "";
     return [el("small", {}, `carried by ${labels.slice(0, 2).join(", ")}${more}`)];
   };
-  const shown = (v) => plain(v, apart(told.before, told.after, 3));
-  $("blame").tBodies[0].replaceChildren(...(told.blame ? [
-    line("before", 0, told.before, shown(told.before), COLOURS.unchanged, []),
+  const shown = (v) => plain(v, apart(happened.before, happened.after, 3));
+  $("blame").tBodies[0].replaceChildren(...(happened.blame ? [
+    line("before", 0, happened.before, shown(happened.before), COLOURS.unchanged, []),
     ...steps.map((step) => line(step.name, step.from, step.to,
       signed(step.share) + (step.error ? ` ± ${plain(step.error, 3)}` : ""),
       step.rest ? COLOURS.rest : step.share >= 0 ? COLOURS.gained : COLOURS.lost, carriers(step))),
-    line("after", 0, told.after, shown(told.after), COLOURS.unchanged, []),
+    line("after", 0, happened.after, shown(happened.after), COLOURS.unchanged, []),
   ] : []));
-  $("blame").hidden = !told.blame;
+  $("blame").hidden = !happened.blame;
 };

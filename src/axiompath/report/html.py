@@ -35,11 +35,11 @@ from ..graphs.names import Asked
 from ..graphs.places import NODE_UNIT, Target
 from ..outputs import BINARY, CLASSES, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
-from .causes import describe_happened, tell_lead
+from .causes import describe_happened, describe_lead
 from .graph_plot import describe_neighbourhood
 from .moves import list_units, moves_of_blames, name_nodes
 from .page import describe_moved, describe_target
-from .statements import describe_told, tell_moves, tell_told
+from .statements import causes_for_page, describe_coverage_of, find_causes
 
 BUDGETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 NUM_TARGETS = 20
@@ -74,9 +74,9 @@ def build_explainer_report(
 ) -> str:
     """HTML text: an overview of all nodes whose prediction moved, and a page for each target.
 
-    Without targets, the twenty whose distribution moved the most. A target too large for the memory budget is named
-    on the page and left out. Give a rich Console as `progress` to see a bar there. Each page begins with what happened:
-    blame and the least to undo, a second a target at most, less of more than twenty; blame=False leaves that out.
+    Without targets, the twenty whose distribution moved most. A target too large for the memory budget is listed on the
+    page and left out. A rich Console as `progress` shows a bar. Each page begins with blame and undo, for at most a
+    second per target, less if there are more than twenty; blame=False skips them.
     """
     moved = explainer.moved()
     asked = moved.target.head(NUM_TARGETS).tolist() if targets is None else map(explainer.session.index.target, targets)
@@ -110,7 +110,7 @@ def build_explainer_report(
         "values": explainer.change.output.kind == VALUE,
         "moved": describe_moved(moved, shown, names, _probabilities(explainer, moved)),
         "changes": count_changes(changes),
-        "lead": tell_lead(pages),
+        "lead": describe_lead(pages),
         **_describe_causes(explainer, blames, pages),
         "num_units": explainer.num_shared,
         "left_out": left_out,
@@ -133,14 +133,14 @@ def _describe_causes(
         classes = pd.Series(before, index=change.root_ids.reshape(-1))
         classes = classes[~classes.index.duplicated()]
     moves = moves_of_blames(found, list_units(changes, classes, None), name_nodes(changes))
-    told = tell_moves(moves, dict(enumerate(explainer.class_names)))
+    causes = find_causes(moves, dict(enumerate(explainer.class_names)))
     place_of = [place for place, blame in enumerate(blames) if blame is not None]
     links = [(str(pages[place]["name"]), place) for place in place_of]
     what = "value" if explainer.change.output.kind == VALUE else "probability"
     whose = f"{len(found):,} prediction{'s' * (len(found) != 1)} explained here"
     exact = "Exact." if all(blame.exact for blame in found) else "Estimated where a page says so."
-    coverage = f"{tell_told(told, len(changes), f'of the {what} that the {whose} moved by')} {exact}"
-    return {"coverage": coverage, **describe_told(told, links)}
+    coverage = f"{describe_coverage_of(causes, len(changes), f'of the {what} that the {whose} moved by')} {exact}"
+    return {"coverage": coverage, **causes_for_page(causes, links)}
 
 
 def _probabilities(explainer: Explainer, moved: pd.DataFrame) -> FloatArray:
@@ -169,14 +169,14 @@ def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any]
     """HTML text of pages of targets, and of an overview where there is one."""
     index = {
         "title": title,
-        "targets": [{"target": page["target"], "name": page["name"], "note": told_change(page)} for page in pages],
+        "targets": [{"target": page["target"], "name": page["name"], "note": describe_change(page)} for page in pages],
         "overview": overview,
     }
     blocks = {f"page-{i}": page for i, page in enumerate(pages)}
     return fill_template("template.html", ["overview"], index, blocks)
 
 
-def told_change(page: dict[str, Any]) -> str:
+def describe_change(page: dict[str, Any]) -> str:
     """The two classes of a target that changed its class, for the list of all."""
     old, new = (page["classes"][page[end]] for end in ("class_before", "class_after"))
     return "" if page["class_before"] == page["class_after"] else f"{old} → {new}"

@@ -17,7 +17,7 @@ import pandas as pd
 from ..arrays import FloatArray, IntArray
 from ..blame.blame import Blame
 from ..blame.groups import label_rows, number_groups
-from ..graphs.changes import EDGES_GONE, MODEL_RETRAINED, NODE_ADDED, NODES_GONE, tell_kinds
+from ..graphs.changes import EDGES_GONE, MODEL_RETRAINED, NODE_ADDED, NODES_GONE, name_kinds
 from ..graphs.labels import ONE_WAY, TO
 from ..scan.flips import StepSummary
 from ..scan.tally import Facts, estimate_shares
@@ -52,7 +52,7 @@ class Moves:
 
 def moves_of_facts(facts: Facts, targets: pd.DataFrame, units: pd.DataFrame, names: dict[int, str]) -> Moves:
     """Of single changes, as `Scan.blame` estimates them."""
-    moved_by = (targets.told_after - targets.told_before).to_numpy()
+    moved_by = (targets.predicted_after - targets.predicted_before).to_numpy()
     carried = estimate_shares(facts, moved_by) * np.sign(moved_by)[facts.targets]
     return Moves(units, facts.changes, facts.targets, carried, np.abs(moved_by), CHANGES, names)
 
@@ -61,7 +61,7 @@ def moves_of_blames(blames: Sequence[Blame], units: pd.DataFrame, names: dict[in
     """Of single changes, as `Explainer.blame` has them; `units` in the order of `changes()`."""
     unit, target, carried, moved = list[int](), list[int](), list[float](), list[float]()
     for place, blame in enumerate(blames):
-        moved.append(blame.told_after - blame.told_before)
+        moved.append(blame.predicted_after - blame.predicted_before)
         for ids, share in zip(blame.changes, blame.prob_shares.tolist(), strict=True):
             unit += ids
             target += [place] * len(ids)
@@ -111,7 +111,7 @@ def list_units(changes: pd.DataFrame, classes: Any, by: object) -> pd.DataFrame:
     low, high = np.minimum(*both), np.maximum(*both)
     units["low"], units["high"] = np.where(of_node, both[0], low), np.where(of_node, both[0], high)
     if "relation" in changes and changes.relation.nunique() > 1:
-        units["relation"] = tell_kinds(changes)
+        units["relation"] = name_kinds(changes)
     if "last_event" in changes and changes.last_event.dtype.kind == "M":
         units["day"] = changes.last_event.dt.strftime("%Y-%m-%d").fillna("")
     if by is not None:
@@ -152,14 +152,14 @@ def tone_of(kind: str) -> str:
 
 def _words(changes: pd.DataFrame) -> list[str]:
     """Each change as people call it, with the day of its last event."""
-    told = []
+    parts = []
     last = changes.last_event.tolist() if "last_event" in changes else [None] * len(changes)
-    columns = (tell_kinds(changes), changes.src_name, changes.dst_name, changes.directed, last)
+    columns = (name_kinds(changes), changes.src_name, changes.dst_name, changes.directed, last)
     for kind, src, dst, directed, moment in zip(*columns, strict=True):
         if kind == MODEL_RETRAINED:
-            told.append("the retrained model")
+            parts.append("the retrained model")
             continue
         ends = f"{src}{ONE_WAY if directed else TO}{dst}" if isinstance(dst, str) else str(src)
         when = f" (last event {moment:%Y-%m-%d})" if isinstance(moment, pd.Timestamp) and not pd.isna(moment) else ""
-        told.append(f"{kind} {ends}{when}")
-    return told
+        parts.append(f"{kind} {ends}{when}")
+    return parts

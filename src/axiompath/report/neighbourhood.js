@@ -17,7 +17,7 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
   const changed = around.edges.filter((edge) => edge[2]);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Neighbourhood of ${page.name}: ${count(around.num_nodes)} nodes, `
     + `${sum(changed.map((edge) => (edge[2] === 1 ? edge[3] : 0)))} edges added, ${sum(changed.map((edge) => (edge[2] === 2 ? edge[3] : 0)))} removed. Arrow keys go from node to node.` });
-  const tell = (node, text) => {
+  const withTitle = (node, text) => {
     node.addEventListener("mousemove", (event) => showTip(text, event.clientX, event.clientY));
     node.addEventListener("mouseleave", hideTip);
     return node;
@@ -37,14 +37,14 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
       const [a, b] = [at[spots[i - 1]], at[spots[i]]];
       d += `Q${((a[0] + b[0]) / 2 + 0.08 * (a[1] - b[1])).toFixed(1)} ${((a[1] + b[1]) / 2 + 0.08 * (b[0] - a[0])).toFixed(1)} ${b[0].toFixed(1)} ${b[1].toFixed(1)}`;
     }
-    svg.append(tell(draw("path", { d, class: "flow", stroke: COLOURS[path.kind], "stroke-width": (3 + 13 * Math.abs(path.share) / most).toFixed(1), "stroke-dasharray": path.share < 0 ? "9 6" : "none" }),
-      `${path.label}\n${path.kind}, ${signed(path.share, 4)} to ${view.told}`));
+    svg.append(withTitle(draw("path", { d, class: "flow", stroke: COLOURS[path.kind], "stroke-width": (3 + 13 * Math.abs(path.share) / most).toFixed(1), "stroke-dasharray": path.share < 0 ? "9 6" : "none" }),
+      `${path.label}\n${path.kind}, ${signed(path.share, 4)} to ${view.measure}`));
   }
   for (const [u, v, state, number] of [...around.edges].sort((a, b) => a[2] - b[2])) {
     const faint = !state && (around.ids[u] === GATHERED || around.ids[v] === GATHERED) ? " faint" : "";
     const line = draw("line", { x1: at[u][0], y1: at[u][1], x2: at[v][0], y2: at[v][1], class: "edge " + STATES[state] + faint, "stroke-width": (state ? 2.4 : 1) + Math.min(4, Math.log2(number)),
       ...(around.directed ? { "marker-end": `url(#arrow-${STATES[state]})` } : {}) });
-    svg.append(tell(line, `${around.names[u]} ${around.directed ? "→" : "–"} ${around.names[v]}\n${number > 1 ? `${count(number)} edges` : "edge"} ${STATES[state]}`));
+    svg.append(withTitle(line, `${around.names[u]} ${around.directed ? "→" : "–"} ${around.names[v]}\n${number > 1 ? `${count(number)} edges` : "edge"} ${STATES[state]}`));
   }
   const spots = [], labels = [];
   around.ids.forEach((id, spot) => {
@@ -54,11 +54,11 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
     const shares = through.get(spot) ?? [];
     const classes = colourOf.size === 0 ? "" : before === after ? `\n${nameOf.get(after) ?? "no prediction"}` : `\n${nameOf.get(before) ?? "not there"} → ${nameOf.get(after) ?? "not there"}`;
     const text = `${id === GATHERED ? `${count(around.sizes[spot])} nodes, ${around.hops[spot]} hops away` : around.names[spot]}${classes}`
-      + (shares.length ? `\n${signed(sum(shares), 4)} to ${view.told} over ${shares.length} chosen path${shares.length === 1 ? "" : "s"}` : "");
+      + (shares.length ? `\n${signed(sum(shares), 4)} to ${view.measure} over ${shares.length} chosen path${shares.length === 1 ? "" : "s"}` : "");
     const half = (label, sweep) => draw("path", { d: `M${x} ${y - r}A${r} ${r} 0 0 ${sweep} ${x} ${y + r}Z`, fill: fill(label) });
     const node = draw("g", { class: centre ? "spot centre" : "spot", tabindex: spots.length ? -1 : 0, role: "img", "aria-label": text },
       ...(before === after ? [draw("circle", { cx: x, cy: y, r, fill: fill(after) })] : [half(before, 0), half(after, 1)]), draw("circle", { cx: x, cy: y, r, class: "rim" }));
-    tell(node, text);
+    withTitle(node, text);
     node.addEventListener("focus", () => { const b = node.getBoundingClientRect(); showTip(text, b.left, b.bottom - 14); });
     node.addEventListener("blur", hideTip);
     node.addEventListener("keydown", (event) => {

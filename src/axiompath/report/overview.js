@@ -5,7 +5,7 @@
   const drawOverview = () => {
     const o = index.overview, d = o.changes, c = o.moved;
     const link = (name, place) => el("button", { type: "button", class: "link", onclick: () => go(place) }, name);
-    $("told").replaceChildren(...drawLead(o.lead, link));
+    $("lead").replaceChildren(...drawLead(o.lead, link));
     const facts = [
       fact("edges added", count(d.edges_added)), fact("edges removed", count(d.edges_removed)),
       ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),

@@ -32,10 +32,10 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
     """One target: its prediction on both graphs, every path that any budget chose, and each budget's choice."""
     if not frontier:
         raise InputError("Expected at least one Explanation of the target (got none).")
-    told = frontier[0]
-    first = as_drawn(told)
-    ends = (told.logits_after, told.logits_before)
-    whole = told.output.divergence(*(ends if told.objective == "sufficiency" else ends[::-1]))
+    record = frontier[0]
+    first = as_drawn(record)
+    ends = (record.logits_after, record.logits_before)
+    whole = record.output.divergence(*(ends if record.objective == "sufficiency" else ends[::-1]))
     names: dict[int, str] = {}
     rows: dict[tuple[int, ...], int] = {}
     paths: list[dict[str, Any]] = []
@@ -67,24 +67,24 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
                 "others": e.others,
                 "disagrees": bool(e.disagrees),
                 "status": e.status,
-                "told": sentences.chosen_explain(e),
+                "verdict": sentences.chosen_explain(e),
             }
         )
     return {
-        "target": key_of(told.target),
+        "target": key_of(record.target),
         "end": first.target,
-        "name": told.name,
+        "name": record.name,
         # A name needs no word before it.
-        "headline": told.headline.removeprefix("Node ") if told.name != str(told.target) else told.headline,
-        "unit": told.unit,
-        "values": told.output.kind == VALUE,
+        "headline": record.headline.removeprefix("Node ") if record.name != str(record.target) else record.headline,
+        "unit": record.unit,
+        "values": record.output.kind == VALUE,
         "method": first.method,
         "objective": first.objective,
         "classes": name_columns(first),
         "class_before": first.class_before,
         "class_after": first.class_after,
         **{key: rounded(getattr(first, key)) for key in PREDICTED},
-        "slopes": None if told.output.kind == VALUE else rounded(sentences.chance_weights(first)),
+        "slopes": None if record.output.kind == VALUE else rounded(sentences.chance_weights(first)),
         "kl": number(first.kl),
         "kl_whole": number(float(whole)),
         "num_paths": first.num_paths,
@@ -132,11 +132,11 @@ def describe_moved(
         "kl": rounded(kept.kl.to_numpy()),
         "target": [key_of(target) for target in kept.target.tolist()],
         **{key: kept[key].tolist() for key in ("name", "num_paths")},
-        **_tell_ends(kept, class_names),
+        **_show_ends(kept, class_names),
     }
 
 
-def _tell_ends(moved: pd.DataFrame, class_names: Sequence[str]) -> dict[str, Any]:
+def _show_ends(moved: pd.DataFrame, class_names: Sequence[str]) -> dict[str, Any]:
     """What each prediction was and is, in words, and what the two columns are called."""
     if "class_before" in moved:
         known = dict(enumerate(class_names))
@@ -146,9 +146,9 @@ def _tell_ends(moved: pd.DataFrame, class_names: Sequence[str]) -> dict[str, Any
         )
         return {"columns": ["Class before", "Class after"], "before": before, "after": after}
     column, kind = ("label", "prob") if "label" in moved else ("column", "value")
-    told = [class_names[k] if k < len(class_names) else f"{column} {k}" for k in moved[column].tolist()]
+    labels = [class_names[k] if k < len(class_names) else f"{column} {k}" for k in moved[column].tolist()]
     pairs = zip(moved[f"{kind}_before"].tolist(), moved[f"{kind}_after"].tolist(), strict=True)
-    ends = [[f"{name}: {text}" for text in show_apart(pair, 4, "g")] for name, pair in zip(told, pairs, strict=True)]
+    ends = [[f"{name}: {text}" for text in show_apart(pair, 4, "g")] for name, pair in zip(labels, pairs, strict=True)]
     before, after = ([pair[end] for pair in ends] for end in (0, 1))
     return {"columns": ["Before", "After"], "before": before, "after": after}
 

@@ -154,8 +154,8 @@ def plot_flow(axes: Axes, explanation: Explanation, shown: Shown) -> None:
     weights, about = shown.weights, shown.about
     ribbons = find_ribbons(explanation, weights)
     whole = float(explanation.data_share @ weights)
-    told = "in all" if explanation.retrained is None else "by the data"
-    axes.set_title(f"How the change of {plain_text(about)} flows in ({whole:+.3f} {told})")
+    scope = "in all" if explanation.retrained is None else "by the data"
+    axes.set_title(f"How the change of {plain_text(about)} flows in ({whole:+.3f} {scope})")
     axes.axis("off")
     if not ribbons:
         return
@@ -271,8 +271,8 @@ def _ribbon_outline(x0: float, x1: float, y0: float, y1: float, thick: float) ->
 
 
 def _num_others(explanation: Explanation) -> int:
-    told = zip(explanation.kinds, explanation.sizes, strict=True)
-    return explanation.num_paths - sum(size for kind, size in told if kind != "unchanged")
+    groups = zip(explanation.kinds, explanation.sizes, strict=True)
+    return explanation.num_paths - sum(size for kind, size in groups if kind != "unchanged")
 
 
 def _label(explanation: Explanation, i: int) -> str:

@@ -10,14 +10,14 @@ const load = (i) => {
 };
 // A class without a name is called by its number, which needs a word before it.
 const called = (name) => (/^\d+$/.test(name) ? `class ${name}` : name);
-// What may be shown of a target: the classes of these pairs [old, new] against each other, and every class alone.
+// What may be shown of a target: the classes of these pairs [old, new] against each other, and every class by itself.
 const viewsOf = (classes, pairs, values = false) => {
   const unit = (k) => classes.map((_, i) => (i === k ? 1 : 0));
   const first = pairs.flatMap(([old, now]) => [now, old]);
   const order = [...new Set([...first, ...classes.keys()])];
-  const told = (label, weights) => (values ? { label, told: label, weights } : { label: `logit of ${label}`, told: `the logit of ${label}`, weights });
-  return [...pairs.filter(([old, now]) => old !== now).map(([old, now]) => told(`${called(classes[now])} against ${called(classes[old])}`, unit(now).map((v, i) => v - unit(old)[i]))),
-    ...order.map((k) => told(values ? classes[k] : `class ${classes[k]}`, unit(k)))];
+  const column = (label, weights) => (values ? { label, measure: label, weights } : { label: `logit of ${label}`, measure: `the logit of ${label}`, weights });
+  return [...pairs.filter(([old, now]) => old !== now).map(([old, now]) => column(`${called(classes[now])} against ${called(classes[old])}`, unit(now).map((v, i) => v - unit(old)[i]))),
+    ...order.map((k) => column(values ? classes[k] : `class ${classes[k]}`, unit(k)))];
 };
 // A path of the shallower of two models has ABSENT before it; one of a bias is shown from that bias on.
 const ABSENT = -3, FIRST_EDGE = -1000;  // edges that a path begins at are numbered from there down
@@ -34,7 +34,7 @@ const prepare = (page) => {
   page.views = viewsOf(page.classes, [[page.class_before, page.class_after]], page.values);
   if (page.slopes) {  // a class that stayed leads with its probability: its logit may go the other way
     const k = page.class_after, label = `probability of ${called(page.classes[k])}`;
-    page.views.splice(page.class_before === k ? 0 : 1, 0, { label, told: `the ${label}`, weights: page.slopes, before: page.prob_before[k], after: page.prob_after[k] });
+    page.views.splice(page.class_before === k ? 0 : 1, 0, { label, measure: `the ${label}`, weights: page.slopes, before: page.prob_before[k], after: page.prob_after[k] });
   }
   const name = (node) => (isPlace(node) ? page.names[node] ?? String(node) : "bias");
   page.nameOf = name;
@@ -112,7 +112,7 @@ const drawCauses = ({ page, view }) => {
   makeTable("causes", [
     { key: "kind", label: "Cause", value: (r) => r.kind, show: (r) => kindLabel(r.kind) },
     { key: "what", label: "Meaning", value: (r) => r.kind, show: (r) => MEANING[r.kind].replace(/^.*?: /, "") },
-    { key: "share", label: `Share of ${view.told}`, word: "share", number: true, value: (r) => r.share, show: (r) => signed(r.share) },
+    { key: "share", label: `Share of ${view.measure}`, word: "share", number: true, value: (r) => r.share, show: (r) => signed(r.share) },
   ], { rows, sort: { key: "share", down: true } });
 };
 
@@ -146,11 +146,11 @@ const drawPaths = ({ page, chosen, view }) => {
   pathsTable.filter($("search-paths").value);
 };
 
-const tell = ({ page, choice }) => {
+const showSentence = ({ page, choice }) => {
   $("headline").textContent = page.headline;
   $("sentence").textContent = choice.of_models ? [choice.of_models, choice.replayed, choice.others].filter(Boolean).join(" ") : page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
     ? `None of its ${count(page.num_paths)} altered paths is chosen${slider ? ": move the slider" : ""}.`
-    : `${choice.told} ${percent(choice.explained)} of the change. ${[choice.replayed, choice.others].filter(Boolean).join(" ")}`;
+    : `${choice.verdict} ${percent(choice.explained)} of the change. ${[choice.replayed, choice.others].filter(Boolean).join(" ")}`;
   $("sentence").classList.toggle("warned", choice.disagrees);
   const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
   $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths${page.causes.model ? " and the model's share" : ""} sum to `
@@ -161,9 +161,9 @@ const slider = $("budget");  // a story has one budget, and no slider
 const refresh = () => {
   const now = current();
   if (slider) {
-    const alone = now.page.choices.length < 2;  // one budget was asked for: nothing to slide, no curve to draw
-    slider.closest(".control").hidden = $("frontier").hidden = alone;
-    $("frontier-title").textContent = alone ? "How good this choice is" : "What a larger budget buys";
+    const single = now.page.choices.length < 2;  // one budget was asked for: nothing to slide, no curve to draw
+    slider.closest(".control").hidden = $("frontier").hidden = single;
+    $("frontier-title").textContent = single ? "How good this choice is" : "What a larger budget buys";
     slider.max = now.page.choices.length - 1;
     slider.value = state.choice;
     slider.setAttribute("aria-valuetext", `${now.choice.budget} paths, ${percent(now.choice.explained)} explained`);
@@ -174,7 +174,7 @@ const refresh = () => {
   $("model-part").hidden = !now.page.causes.model;
   setNumber($("sum-model"), now.model);
   setNumber($("sum-whole"), now.whole);
-  tell(now);
+  showSentence(now);
   drawNumbers(now);
   drawLegend(now);
   drawFlow(now);

@@ -76,13 +76,13 @@
       svg.append(group);
     });
     $("time").replaceChildren(svg);
-    $("time-note").textContent = `Height: the ${what} moved; colours: by cause. Click a step to see it alone.`;
+    $("time-note").textContent = `Height: the ${what} moved; colours: by cause. Click a step to see only that step.`;
     $("step").replaceChildren(el("option", { value: -1 }, "all steps"), ...steps.map((step, s) => el("option", { value: s }, step.name)));
     $("step").onchange = () => { chosen = Number($("step").value); drawStep(); };
   };
   const drawStep = () => {
     const now = chosen < 0 ? merged() : steps[chosen];
-    $("told").replaceChildren(...drawLead(now.lead, (name, row) => link(name, now.s ?? Math.max(chosen, 0), row)),
+    $("lead").replaceChildren(...drawLead(now.lead, (name, row) => link(name, now.s ?? Math.max(chosen, 0), row)),
       ...now.words.filter(Boolean).map((text) => el("p", { class: "quiet" }, text)));
     $("facts").replaceChildren(fact("predictions moved", count(now.moved)), ...(values ? [] : [fact("flipped", count(now.flipped))]), fact("explained here", count(now.explained)),
       fact(values ? "moved in all" : "probability moved", amount(now.total), "summed over predictions"));
@@ -125,12 +125,12 @@
       return rules.length ? (i) => rules.every((rule) => rule(i)) : null;
     };
     const one = (key, label, number, show, extra = {}) => ({ key, label, number, keys: () => column[key], show, ...extra });
-    const told = (key) => (i) => classes[at(key, i)] ?? String(at(key, i));
+    const classAt = (key) => (i) => classes[at(key, i)] ?? String(at(key, i));
     grid = makeGrid("grid", [
       one(name ? "name" : "target", index.unit[0].toUpperCase() + index.unit.slice(1), false, (i) => link(nameOf(i), stepOf(i), i - offsets[stepOf(i)])),
       ...(several ? [{ key: "step", label: "Step", number: false, keys: () => Uint32Array.from({ length: index.rows }, (_, i) => stepOf(i)), show: (i) => steps[stepOf(i)].name }] : []),
-      ...(values || index.labels ? [one("after", values ? "Value" : "Label", false, told("after"))]
-        : [one("before", "Before", false, told("before")), one("after", "After", false, (i) => el("span", { class: before[i] !== after[i] ? "flip" : null }, told("after")(i)))]),
+      ...(values || index.labels ? [one("after", values ? "Value" : "Label", false, classAt("after"))]
+        : [one("before", "Before", false, classAt("before")), one("after", "After", false, (i) => el("span", { class: before[i] !== after[i] ? "flip" : null }, classAt("after")(i)))]),
       one("moved", "Moved by", true, (i) => signed(at("moved", i), 3), { word: values ? null : "probability moved" }),
       one("explained", "Explained", true, (i) => percent(at("explained", i)), { word: "explained" }),
       one("cause", "Mostly by", false, (i) => kindLabel(CAUSES[at("cause", i)], CAUSE_NAMES[CAUSES[at("cause", i)]])),
@@ -138,7 +138,7 @@
       one("kl", values ? "Distance" : "KL", true, (i) => plain(at("kl", i), 4), { word: values ? null : "KL" }),
     ], {
       size: index.rows, filter: asked,
-      told: (number, printed = number) => {
+      counted: (number, printed = number) => {
         const beyond = !index.served && index.targets.length < index.rows ? ` ${count(index.targets.length)} have their page in this file; axiompath serve shows all of them.` : "";
         $("grid-note").textContent = `${count(number)} of ${count(index.rows)}.${printed < number ? ` The first ${count(printed)} are printed.` : ""}${beyond}`;
       },

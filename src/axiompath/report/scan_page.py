@@ -14,16 +14,16 @@ import numpy as np
 
 from ..change.states import CAUSE_WORDS
 from ..explain.explanation import Explanation
-from ..explain.neighbourhood import KEPT, Sighted, gather
+from ..explain.neighbourhood import KEPT, VisibleNodes, gather
 from ..graphs.labels import TO
 from ..outputs import LABELS, VALUE
 from ..scan.scan import Scan
 from .causes import describe_brief
 from .graph_plot import describe_neighbourhood
-from .html import fill_template, pack, told_change
+from .html import describe_change, fill_template, pack
 from .moves import FLIPS
 from .page import describe_target, number
-from .statements import class_word, describe_told, tell_told
+from .statements import causes_for_page, class_word, describe_coverage_of
 from .survey import Survey, survey_scan
 
 NUM_PAGES = 1000  # explanations in the file
@@ -49,9 +49,9 @@ def build_scan_report(
     num_pages: int = NUM_PAGES,
     step_names: Sequence[str] | None = None,
 ) -> str:
-    """HTML text on everything that moved in a scan, or step by step in those of a sequence.
+    """HTML text of every prediction that moved in a scan, or step by step in the scans of a sequence.
 
-    `by` groups changes, as in `Scan.blame`, for statements about groups of yours.
+    `by` groups changes, as in `Scan.blame`, for statements about your own groups.
     """
     return build_scan_page(scans, title=title, by=by, num_pages=num_pages, step_names=step_names)[0]
 
@@ -79,7 +79,7 @@ def build_scan_page(
     index = {
         "title": title or f"What moved: {', '.join(names[:1])}{f' to {names[-1]}' * (len(names) > 1)}",
         "targets": [
-            {**{key: page[key] for key in ("target", "name", "step", "row")}, "note": told_change(page)}
+            {**{key: page[key] for key in ("target", "name", "step", "row")}, "note": describe_change(page)}
             for page in pages
         ],
         "overview": True,
@@ -112,7 +112,7 @@ def describe_row(survey: Survey, row: int, explanation: Explanation) -> dict[str
     return page
 
 
-def see_paths(explanation: Explanation, survey: Survey) -> Sighted:
+def see_paths(explanation: Explanation, survey: Survey) -> VisibleNodes:
     """The nodes and edges of the chosen paths, as a scan's folder knows them."""
     paths = explanation.paths
     ids = np.unique(paths[paths >= 0])
@@ -127,7 +127,7 @@ def see_paths(explanation: Explanation, survey: Survey) -> Sighted:
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
     states = np.array([known.get(pair, KEPT) for pair in map(tuple, pairs.tolist())], dtype=np.int64)
     classes = survey.node_classes.reindex(ids).fillna(-1).to_numpy(dtype=np.int64)
-    return Sighted(ids, hops, classes, np.searchsorted(ids, pairs), states, directed)
+    return VisibleNodes(ids, hops, classes, np.searchsorted(ids, pairs), states, directed)
 
 
 def describe_survey(survey: Survey, name: str) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def describe_survey(survey: Survey, name: str) -> dict[str, Any]:
     held = survey.scan.manifest
     return {
         "name": name,
-        "words": tell_survey(survey),
-        "lead": tell_largest(survey),
+        "words": survey_sentences(survey),
+        "lead": describe_largest(survey),
         "moved": held["num_moved"],
         "flipped": held["num_flipped"],
         "explained": held["num_explained"],
@@ -145,23 +145,23 @@ def describe_survey(survey: Survey, name: str) -> dict[str, Any]:
         "causes": {word: number(part) for word, part in survey.causes.items()},
         "classes": {str(label): word for label, word in _classes_in(survey).items()},
         "flows": survey.flows[:NUM_FLOWS],
-        "coverage": tell_coverage(survey),
+        "coverage": describe_coverage(survey),
         **_describe_causes(survey),
     }
 
 
 def _describe_causes(survey: Survey) -> dict[str, Any]:
     """What did it, out of blame; else by cause, over all altered paths."""
-    if survey.told is not None:
+    if survey.summary is not None:
         links = [
             (_row_name(survey, place) if row >= 0 else "", int(row)) for place, row in enumerate(survey.places.tolist())
         ]
-        return describe_told(survey.told, links)
+        return causes_for_page(survey.summary, links)
     causes = [[CAUSE_TITLES[word], word.replace(" ", "-"), number(part)] for word, part in survey.causes.items()]
     return {"statements": [], "spread": [], "kinds": causes}
 
 
-def tell_largest(survey: Survey) -> list[Any]:
+def describe_largest(survey: Survey) -> list[Any]:
     """The sentences that the page opens with: the largest flip, else the largest move; and the row that it is."""
     if survey.briefs:
         row = min(survey.briefs)  # rows are in order of how far predictions moved
@@ -171,27 +171,27 @@ def tell_largest(survey: Survey) -> list[Any]:
     return [] if not isinstance(first, Explanation) else [f"{first.headline}.", "", 0]
 
 
-def tell_survey(survey: Survey) -> list[str]:
+def survey_sentences(survey: Survey) -> list[str]:
     """What happened, in a paragraph: how many moved, from which class to which, and by how much."""
     scan, unit = survey.scan, "value" if survey.scan.output.kind == VALUE else "probability"
     sentences = [scan.summary]
     if survey.flows:
-        told = [
+        parts = [
             f"{count:,} from {class_word(survey.class_names, old)} to {class_word(survey.class_names, new)}"
             for old, new, count in survey.flows[:3]
         ]
         more = f", and {len(survey.flows) - 3:,} more ways" if len(survey.flows) > 3 else ""
-        sentences.append(f"Most flips: {'; '.join(told)}{more}.")
+        sentences.append(f"Most flips: {'; '.join(parts)}{more}.")
     if survey.total > 0:
         total = f"{survey.total:,.0f}" if survey.total >= 100 else f"{survey.total:.3g}"
         sentences.append(f"Total change in {unit}: {total}.")
     return sentences
 
 
-def tell_coverage(survey: Survey) -> str:
-    """At which level what did it is told, how much that accounts for, and how sure it is."""
-    moves, told = survey.moves, survey.told
-    if moves is None or told is None:
+def describe_coverage(survey: Survey) -> str:
+    """How many statements account for how much of the change, and how certain that is."""
+    moves, summary = survey.moves, survey.summary
+    if moves is None or summary is None:
         return (
             "This scan has no blame. Run the same scan again with blame=True (or time for its flips): it goes on from "
             "what is there."
@@ -202,7 +202,7 @@ def tell_coverage(survey: Survey) -> str:
     flips = moves.found_by == FLIPS
     whose = f"{len(moves.moved):,} {'flips' if flips else 'predictions'}"
     of = f"of the {what} that {whose} moved by"
-    text = tell_told(told, survey.num_changes, of)
+    text = describe_coverage_of(summary, survey.num_changes, of)
     if flips:
         reached, every = len(moves.moved), survey.scan.manifest["num_flipped"]
         left = f" {every - reached:,} of {every:,} flips were not reached in the time given." * (reached < every)
@@ -212,7 +212,7 @@ def tell_coverage(survey: Survey) -> str:
 
 
 def find_unusual(totals: Sequence[float]) -> list[int]:
-    """Steps at which more moved than usual: by three deviations, which are told from the median of deviations."""
+    """Steps at which more moved than usual: by three deviations, estimated from the median of the deviations."""
     if len(totals) < MANY:
         return []
     values = np.asarray(totals)
@@ -225,10 +225,10 @@ def _classes_in(survey: Survey) -> dict[int, str]:
     labels = (
         np.unique(np.concatenate([survey.rows["before"], survey.rows["after"]])) if len(survey.rows["target"]) else ()
     )
-    told = {int(label) for label in labels} | {label for flow in survey.flows for label in flow[:2]}
+    shown = {int(label) for label in labels} | {label for flow in survey.flows for label in flow[:2]}
     output = survey.scan.output.kind
     word = str if output in (VALUE, LABELS) else "class {}".format
-    return {label: survey.class_names.get(label, word(label)) for label in sorted(told)}
+    return {label: survey.class_names.get(label, word(label)) for label in sorted(shown)}
 
 
 def _row_name(survey: Survey, place: int) -> str:
@@ -238,8 +238,8 @@ def _row_name(survey: Survey, place: int) -> str:
 def _name(survey: Survey, row: int) -> str:
     if survey.names is not None:
         return survey.names[row]
-    told = str(int(survey.rows["target"][row]))
-    return f"{told}{TO}{int(survey.rows['partner'][row])}" if "partner" in survey.rows else told
+    text = str(int(survey.rows["target"][row]))
+    return f"{text}{TO}{int(survey.rows['partner'][row])}" if "partner" in survey.rows else text
 
 
 TYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "u2": np.uint16, "u1": np.uint8}

@@ -1,6 +1,6 @@
 """Folder of a scan -> the local server: the page on everything that moved, and every explanation of it on demand.
 
-It listens on this machine alone, answers GET and HEAD, and writes nothing. A request that names another host, or that
+It listens only on this machine, answers GET and HEAD, and writes nothing. A request that names another host, or that
 another site's page sends, is refused: a stranger's page in the same browser must not read what is served here. Nothing
 of a request is ever a file's name: an address is `/`, or two numbers.
 """
@@ -20,7 +20,7 @@ from typing import Any
 from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..scan.scan import read_scans
-from .html import told_change
+from .html import describe_change
 from .scan_page import build_scan_page, describe_row
 from .survey import Survey
 
@@ -68,7 +68,7 @@ class LocalServer(ThreadingHTTPServer):
         return frozenset({*bare, *(f"{name}:{self.server_port}" for name in names)})
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that has gone before it had its answer is no error, and what it sent is told to no terminal."""
+        """A browser that has gone before it had its answer is no error, and nothing of its request is printed."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -82,7 +82,7 @@ class LocalServer(ThreadingHTTPServer):
             if not isinstance(found, Explanation):
                 return None
             page = describe_row(survey, row, found)
-        return json.dumps({**page, "note": told_change(page)}, allow_nan=False).encode()
+        return json.dumps({**page, "note": describe_change(page)}, allow_nan=False).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):

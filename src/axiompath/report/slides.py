@@ -19,7 +19,7 @@ from ..sequences.story import Story
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
+# Okabe and Ito's palette, which people with any kind of colour vision can distinguish.
 COLOURS = {
     "gained": "#0072b2",
     "lost": "#d55e00",
@@ -105,7 +105,7 @@ def plot_blame(blame: Blame, ax: Axes | None, limit: int) -> Axes:
     if rest := len(blame.prob_shares) - shown:
         steps.append(Step(f"{rest:,} more", float(blame.prob_shares[shown:].sum()), "rest"))
     ax = open_axes(ax, 2.0 + 0.44 * (len(steps) + 2))
-    draw_waterfall(ax, (blame.told_before, blame.told_after), steps, blame.told, bars=True)
+    draw_waterfall(ax, (blame.predicted_before, blame.predicted_after), steps, blame.quantity, bars=True)
     write_title(ax, blame.headline)
     return ax
 
@@ -127,7 +127,7 @@ def plot_undo(undo: Undo, ax: Axes | None) -> Axes:
     wide = 0.8 / len(columns)
     for place, label in enumerate(columns):
         values = means[:, undo.output.column(label)]
-        name = undo.told if undo.output.kind != CLASSES else f"the probability of {undo.class_name(label)}"
+        name = undo.quantity if undo.output.kind != CLASSES else f"the probability of {undo.class_name(label)}"
         colour = (LINES[1], LINES[0])[place] if len(columns) > 1 else LINES[0]
         at = np.arange(3) + wide * (place - (len(columns) - 1) / 2)
         ax.barh(at, values, height=0.92 * wide, color=colour, hatch="///" if place == 0 and len(columns) > 1 else None,

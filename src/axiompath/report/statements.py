@@ -4,8 +4,8 @@ Candidates are single changes, and changes taken together: by a column of the us
 of one relation, of one day, of one kind within or between classes or at one class; else of all kinds there. Statements
 are found one after the other: of all candidates the one that carries the most of what no statement has yet; and of
 those that carry nine tenths of that, the one of the fewest changes, which says more. Beyond four fifths only what
-carries a fiftieth is told. Where ten statements carry less than three fifths, the change is diffuse, and told by how
-many changes carry which part of it.
+accounts for a fiftieth is stated. Where ten statements account for less than three fifths, the change is diffuse, and
+described by how many changes carry which part of it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ENOUGH, WORTH = 0.8, 0.02  # of all that moved: from where on a further statemen
 MOST = 10  # statements
 MUCH = 0.6  # of all that moved: ten statements that carry less leave it diffuse
 LEAST_PART = 1e-3  # of all that moved: what carries less is no statement
-NEARLY = 0.9  # of the best: a smaller group that carries as much is told instead
-WORTH_TELLING, GROSS = 0.01, 0.1  # of all that moved: of a kind of change, and of what held predictions back
+NEARLY = 0.9  # of the best: a smaller group that accounts for as much is stated instead
+WORTH_LISTING, GROSS = 0.01, 0.1  # of all that moved: of a kind of change, and of what held predictions back
 NUM_MEMBERS, NUM_MOVED = 8, 5
 PARTS = (0.2, 0.4, 0.6, 0.8)  # of a diffuse change
 
 
 class Level(NamedTuple):
-    """Candidates that are told alike: a number for what each unit is summed with, or two, and -1 for none."""
+    """Candidates of one form: for each unit the number, or the two numbers, of what it is summed with; -1 for none."""
 
     name: str
     labels: IntArray  # [num_units, 1 or 2]
@@ -54,7 +54,7 @@ class Statement:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class CauseSummary:
     """What did it."""
 
     statements: tuple[Statement, ...]  # none where the change is diffuse
@@ -69,7 +69,7 @@ class Told:
         return sum(one.carried for one in self.statements)
 
 
-def tell_moves(moves: Moves, class_names: dict[int, str]) -> Told:
+def find_causes(moves: Moves, class_names: dict[int, str]) -> CauseSummary:
     """The statements, largest first, and what is known of the whole."""
     total, by_unit = moves.total or 1.0, moves.by_unit
     groups: list[tuple[str, IntArray]] = []
@@ -78,7 +78,7 @@ def tell_moves(moves: Moves, class_names: dict[int, str]) -> Told:
         if sum(by_unit[rows].sum() for _, rows in found) >= MUCH * total:
             groups = found
             break
-    told = [_tell(moves, level, rows, by_unit, total, class_names) for level, rows in groups]
+    statements = [_make_statement(moves, level, rows, by_unit, total, class_names) for level, rows in groups]
     net = by_unit / total
     frame = pd.DataFrame({"kind": moves.units.kind, "number": moves.units.number, "part": net})
     kinds = frame.groupby("kind", sort=False).sum().sort_values("part", key=np.abs, ascending=False, kind="stable")
@@ -86,8 +86,8 @@ def tell_moves(moves: Moves, class_names: dict[int, str]) -> Told:
     down = float(moves.carried[moves.carried < 0].sum()) / total
     ranked = np.cumsum(np.sort(net)[::-1])
     spread = [(part, int(np.argmax(ranked >= part)) + 1) for part in PARTS if (ranked >= part).any()]
-    return Told(
-        tuple(sorted(told, key=lambda one: -one.carried)),
+    return CauseSummary(
+        tuple(sorted(statements, key=lambda one: -one.carried)),
         up,
         down,
         tuple(zip(map(str, kinds.index), kinds.number.tolist(), kinds.part.tolist(), strict=True)),
@@ -165,7 +165,7 @@ def levels_of(units: pd.DataFrame, *, broad: bool = False) -> list[Level]:
     return levels
 
 
-def _tell(
+def _make_statement(
     moves: Moves, level: str, rows: IntArray, by_unit: FloatArray, total: float, class_names: dict[int, str]
 ) -> Statement:
     mine = np.zeros(len(by_unit), dtype=np.bool_)
@@ -215,28 +215,28 @@ def _words(moves: Moves, level: str, rows: IntArray, class_names: dict[int, str]
     return f"{first[level]}: {several}"
 
 
-def tell_told(told: Told, num_changes: int, of: str) -> str:
+def describe_coverage_of(causes: CauseSummary, num_changes: int, of: str) -> str:
     """How much the statements account for, by which kinds of changes, and what was held back; `of` says of what."""
-    if told.statements:
-        several, num = len(told.statements), sum(one.num_changes for one in told.statements)
+    if causes.statements:
+        several, num = len(causes.statements), sum(one.num_changes for one in causes.statements)
         text = (
             f"{several} statement{'s' * (several != 1)}, {num:,} of {num_changes:,} changes, "
-            f"account{'s' * (several == 1)} for {percent(told.coverage)} {of}."
+            f"account{'s' * (several == 1)} for {percent(causes.coverage)} {of}."
         )
     else:
         text = f"The change is diffuse: no ten changes, nodes or classes account for {percent(MUCH)} {of}."
-    kinds = [f"{kind} {percent(part)}" for kind, _, part in told.by_kind if abs(part) >= WORTH_TELLING]
+    kinds = [f"{kind} {percent(part)}" for kind, _, part in causes.by_kind if abs(part) >= WORTH_LISTING]
     text = f"By kind of change: {', '.join(kinds)}. {text}"
-    if told.down < -GROSS:
-        text += f" Changes pushed predictions {percent(told.up)} the way they went, and {percent(-told.down)} back."
+    if causes.down < -GROSS:
+        text += f" Changes pushed predictions {percent(causes.up)} the way they went, and {percent(-causes.down)} back."
     return text
 
 
-def describe_told(told: Told, links: Sequence[tuple[str, int]]) -> dict[str, Any]:
+def causes_for_page(causes: CauseSummary, links: Sequence[tuple[str, int]]) -> dict[str, Any]:
     """Plain values for a page; `links` are the name and the row of each prediction, -1 where it has no page."""
     return {
-        "spread": [] if told.statements else [[part, count] for part, count in told.spread],
-        "kinds": [[kind, tone_of(kind), number(part)] for kind, _, part in told.by_kind],
+        "spread": [] if causes.statements else [[part, count] for part, count in causes.spread],
+        "kinds": [[kind, tone_of(kind), number(part)] for kind, _, part in causes.by_kind],
         "statements": [
             {
                 "text": one.text,
@@ -247,7 +247,7 @@ def describe_told(told: Told, links: Sequence[tuple[str, int]]) -> dict[str, Any
                 "members": [[text, number(part)] for text, part in one.members],
                 "more": max(len(one.units) - len(one.members), 0) if one.members else 0,
             }
-            for one in told.statements
+            for one in causes.statements
         ],
     }
 

@@ -1,15 +1,15 @@
 // A sequence of snapshots: the overview of its steps, and for each target its story with the page of one step below it.
 (() => {
-  const MOST_CLASSES = 8;  // lines of a chart that can be told apart
+  const MOST_CLASSES = 8;  // lines of a chart that can be distinguished
   const LINES = () => [ink("deep"), "#e69f00", "#7b5ea7", "#2f9e8f", "#b0413e", "#8c8c3c", "#56b4e9", "#8a6d5a"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "hexagon"];
   const KINDS = index.kinds;
   const snapshots = index.snapshots, numSteps = snapshots.length - 1;
   const unit = index.unit, answer = index.flip.split(" ").at(-1), Unit = unit[0].toUpperCase() + unit.slice(1), apart = index.values ? "Distance" : "KL";
-  // Of labels every story is about one of its own; values decide nothing, so they are told as they are.
+  // For label outputs, each story is about one label; values decide nothing and are shown as they are.
   const namesOf = (story) => story.names ?? index.classes;
-  const tellAt = (story, i) => story.told[i] ?? "absent";
+  const shownAt = (story, i) => story.shown[i] ?? "absent";
   const named = (story, k) => (k === null ? "absent" : namesOf(story)[k]);
   const className = (k) => named(here, k);
   const stories = new Map();
@@ -24,7 +24,7 @@
     return stories.get(i);
   };
   // Classes in the order they were taken, one entry for each stay: "A → B → A"; of values the first and the last.
-  const stays = (story) => (index.values ? [tellAt(story, 0), tellAt(story, numSteps)]
+  const stays = (story) => (index.values ? [shownAt(story, 0), shownAt(story, numSteps)]
     : story.classes.filter((k, i) => i === 0 || k !== story.classes[i - 1]).map((k) => named(story, k)));
 
   // ---- overview -------------------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@
     $("facts").replaceChildren(
       fact("snapshots", count(snapshots.length), short(`${snapshots[0]} to ${snapshots.at(-1)}`, 60)),
       fact("edges added", count(total("edges_added")), "over all steps"), fact("edges removed", count(total("edges_removed")), "over all steps"),
-      ...(index.values ? [] : [fact(`changes of ${answer}`, count(total("flipped")), `over all ${unit}s and steps`)]), fact("stories told here", count(index.targets.length)),
+      ...(index.values ? [] : [fact(`changes of ${answer}`, count(total("flipped")), `over all ${unit}s and steps`)]), fact("stories on this page", count(index.targets.length)),
     );
     const used = (key) => steps.some((s) => s[key] > 0);
     const most = Math.max(...steps.map((s) => s.flipped), 1);
@@ -55,12 +55,12 @@
     storiesTable = makeTable("stories", [
       column("name", Unit, false, (r) => el("button", { type: "button", class: "link", onclick: () => go(r.i) }, r.name)),
       column("course", `${index.values ? "Values" : "Predictions"}, snapshot by snapshot`, false, (r) => el("span", {}, ...r.classes.flatMap((k, i) => [
-        ...(i ? [" → "] : []), el("span", { class: i && k !== r.classes[i - 1] ? "flip" : k === null ? "gone" : null }, tellAt(r, i)),
+        ...(i ? [" → "] : []), el("span", { class: i && k !== r.classes[i - 1] ? "flip" : k === null ? "gone" : null }, shownAt(r, i)),
       ]))),
       ...(index.values ? [] : [column("flips", `Changes of ${answer}`, true)]), column("kl_total", `${apart} over all steps`, true, (r) => plain(r.kl_total, 4), { word: index.values ? null : "KL" }),
       column("turning", "Largest move", false, (r) => (r.turning < 0 ? "–" : `${snapshots[r.turning]} → ${snapshots[r.turning + 1]}`)),
     ], {
-      rows: index.targets.map((t, i) => ({ ...t, i, course: t.classes.map((_, k) => tellAt(t, k)).join(" "), turning: t.turning ?? -1 })),
+      rows: index.targets.map((t, i) => ({ ...t, i, course: t.classes.map((_, k) => shownAt(t, k)).join(" "), turning: t.turning ?? -1 })),
       sort: { key: index.values ? "kl_total" : "flips", down: true }, more: "more-stories", text: (r) => `${r.name} ${r.target}`,
       after: (matching, all) => {
         $("stories-note").textContent = all ? `${count(matching)} of ${count(all)} stories.${index.values ? "" : ` A new ${answer} is set in bold.`}` : "No prediction moved over these snapshots.";
@@ -142,7 +142,7 @@
       chart.dataset.ready = "1";
       chart.on("plotly_click", (event) => pick(Math.floor(event.points[0].x), true));
     }
-    chart.setAttribute("aria-label", `Change of ${here.views[view].told} at each step. ` + here.causes.map((causes, s) => `${snapshots[s]} to ${snapshots[s + 1]}: ${causes
+    chart.setAttribute("aria-label", `Change of ${here.views[view].measure} at each step. ` + here.causes.map((causes, s) => `${snapshots[s]} to ${snapshots[s + 1]}: ${causes
       ? KINDS.map((kind, k) => `${kind} ${signed(shares[s][k])}`).join(", ") + `, net ${signed(net[s])}` : here.notes[s]}`).join("; "));
   };
 
@@ -176,7 +176,7 @@
     step = s;
     $("picker").querySelectorAll("[aria-current]").forEach((node) => node.removeAttribute("aria-current"));
     $("step-" + s).setAttribute("aria-current", "step");
-    // Within the row of steps alone: the window stays where the reader has it.
+    // Only the row of steps scrolls: the window stays where the reader has it.
     const row = $("picker"), button = $("step-" + s);
     row.scrollLeft = button.offsetLeft - row.offsetLeft - (row.clientWidth - button.clientWidth) / 2;
     setHash(`#node=${here.target}&step=${s}`);

@@ -41,7 +41,7 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
         "flip": next((story.output.flip for story in stories), ""),
         "classes": [name for story in stories[:1] for name in _columns(story)],
         "targets": targets,
-        "kinds": [cause for cause in CAUSE_WORDS if any(cause in story.told_causes for story in stories)],
+        "kinds": [cause for cause in CAUSE_WORDS if any(cause in story.listed_causes for story in stories)],
     }
     return fill_template("story.html", ["story"], index, blocks)
 
@@ -73,7 +73,7 @@ def _describe_entry(story: Story, pages: list[int | None]) -> dict[str, Any]:
         "target": key_of(story.target),
         "name": story.name,
         "classes": list(classes),
-        "told": [story.told_at(i) for i in range(len(story.logits))],
+        "shown": [story.predicted_at(i) for i in range(len(story.logits))],
         "flips": len(story.flips),
         "kl_total": number(float(np.nansum(story.kl))),
         "turning": story.turning_point,

@@ -34,5 +34,5 @@ def plot_timeline(timeline: Timeline, limit: int) -> Figure:
         plain_text(f"{timeline.name}: " + ", ".join(f"{leg} {share:+.3g}" for leg, share in timeline.legs.items())),
         fontsize=11, fontweight="bold", loc="left",
     )  # fmt: skip
-    figure.colorbar(image, ax=axes, label=plain_text(timeline.told))
+    figure.colorbar(image, ax=axes, label=plain_text(timeline.quantity))
     return figure

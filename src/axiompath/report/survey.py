@@ -22,7 +22,7 @@ from ..scan.flat import Flat, read_flat
 from ..scan.folder import MOVED
 from ..scan.scan import Scan, read_blame_of
 from .moves import Moves, list_units, moves_of_facts, moves_of_flips, name_nodes
-from .statements import Told, tell_moves
+from .statements import CauseSummary, find_causes
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +33,11 @@ class Survey:
     rows: dict[str, Any]  # column -> [num_explained], see `_columns`
     names: list[str] | None  # of the targets; None where they are their numbers
     class_names: dict[int, str]
-    flows: list[tuple[int, int, int]]  # class before, class after, how many; flips alone
+    flows: list[tuple[int, int, int]]  # class before, class after, how many; only flips
     causes: dict[str, float]  # cause -> part of all that moved
     total: float  # all that moved: probability, or value
     moves: Moves | None  # None where the scan has no blame
-    told: Told | None  # what did it, likewise
+    summary: CauseSummary | None  # what did it; None without blame
     error: float | None  # of blame of single changes, on a sample
     places: IntArray  # [num_blamed]: which row each prediction of `moves` is, -1 for none
     briefs: dict[int, Brief]  # of flips, by row
@@ -85,7 +85,7 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
         total += float(np.abs(moved).sum())
         first += part["targets"]
     rows = _join(pieces)
-    told = None if all(one is None for one in labels) else _spell(labels, pieces)
+    spelled = None if all(one is None for one in labels) else _spell(labels, pieces)
     changes, summary = scan.changes(), scan.flips()
     row_of = _row_of(rows)
     briefs = {} if summary is None else {
@@ -104,12 +104,12 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
             moves = moves_of_flips(summary, units, called)
             places = np.array([row_of.get(brief.target, -1) for brief in summary.flips], dtype=np.int64)
     return Survey(
-        scan, rows, told, names, _flows(scan), {
+        scan, rows, spelled, names, _flows(scan), {
             word: float(part / total) if total else 0.0
             for word, part in zip(CAUSE_WORDS, causes, strict=True)
             if part or word not in (*RARE, MODEL)
         },
-        total, moves, None if moves is None else tell_moves(moves, names), error, places, briefs,
+        total, moves, None if moves is None else find_causes(moves, names), error, places, briefs,
         0 if changes is None else len(changes),
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ def story_table(story: Story) -> Table:
         title=escape(f"Shares of {story.measure}"),
     )  # fmt: skip
     for s, causes in enumerate(story.causes):
-        old, new = story.told_at(s), story.told_at(s + 1)
+        old, new = story.predicted_at(s), story.predicted_at(s + 1)
         if old is not None and new is not None and story.output.kind not in (CLASSES, BINARY):
             old, new = story.show_numbers([s, s + 1])
         went = new if old == new else f"{old or 'absent'} → {new or 'absent'}"
@@ -40,6 +40,6 @@ def story_table(story: Story) -> Table:
             paths = "absent" if old is None or new is None else "too many"
         else:
             paths = f"{len(explanation.paths):,} of {explanation.num_paths:,}"
-        told = f"{story.snapshot_names[s]} → {story.snapshot_names[s + 1]}"
-        table.add_row(escape(told), escape(str(went)), moved, *shares, paths)
+        step_name = f"{story.snapshot_names[s]} → {story.snapshot_names[s + 1]}"
+        table.add_row(escape(step_name), escape(str(went)), moved, *shares, paths)
     return table

@@ -1,4 +1,4 @@
-// Colours: those of the style sheet, light or dark, and what a chart has to be told of them.
+// Colours: those of the style sheet, light or dark, and the settings that pass them to a chart.
 const COLOURS = Object.fromEntries(["gained", "lost", "reweighted", "statistics", "feature", "edge feature", "model", "unchanged", "rest"]
   .map((kind) => [kind, `var(--${kind.replace(" ", "-")})`]));
 const MEANING = {
@@ -22,11 +22,11 @@ const isDark = () => {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 };
 const setTheme = (redraw) => {
-  const button = $("theme"), tell = () => {
+  const button = $("theme"), label = () => {
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", isDark() ? "Light theme" : "Dark theme");
   };
-  button.onclick = () => { document.documentElement.style.colorScheme = isDark() ? "light" : "dark"; tell(); redraw(); };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { tell(); redraw(); });
-  tell();
+  button.onclick = () => { document.documentElement.style.colorScheme = isDark() ? "light" : "dark"; label(); redraw(); };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { label(); redraw(); });
+  label();
 };

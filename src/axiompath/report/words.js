@@ -1,7 +1,7 @@
 // The page explains its own words: where the pointer or the focus is on one, and in a list at its end.
 const WORDS = {
   KL: "Kullback-Leibler divergence, in nats: how far a predicted distribution moved. 0 is not at all; 0.1 is noticeable; above 1 hardly anything is left of the old prediction.",
-  explained: "The share of the change that the chosen paths account for, by their sums: 100 % is all of it. What the network itself makes of them is told beside it.",
+  explained: "The share of the change that the chosen paths account for, by their sums: 100 % is all of it. What the network itself computes with them stands beside it.",
   bound: "A proved limit: no other choice of as many paths leaves less than this. The nearer to what is left, the less a better choice could gain.",
   "fidelity −": "The network is run on `after` with the chosen paths undone. 0: it predicts as on `before` again, so these paths were what it took. 1: undoing them did nothing.",
   "fidelity +": "The network is run on `before` with the chosen paths added. 0: it predicts as on `after`, so these paths are enough. 1: they did nothing.",

@@ -1,9 +1,9 @@
 """Session + targets -> what each change does to every target that it reaches, as Parquet for `tally`.
 
-A row of a part is a change and a target: how much of what is told of the target goes where the change is left out of
-`after`, how much comes where it alone is put into `before`, and whether leaving it out gives the old class back. Beside
+A row of a part is a change and a target: how much of the target's prediction goes where the change is left out of
+`after`, how much comes where only it is put into `before`, and whether leaving it out gives the old class back. Beside
 the parts lie the table of changes, that of the targets, and exact blame of a sample of them, which the estimate is held
-against. Which rows a part holds depends on the graphs and the question alone, never on workers or memory.
+against. Which rows a part holds depends only on the graphs and the question, never on workers or memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from ..arrays import FloatArray, IntArray
 from ..blame.blame import blame_target
 from ..blame.engine import SubsetEvaluator
-from ..blame.goal import tell
+from ..blame.goal import predicted_values
 from ..blame.shapley import Effort
 from ..blame.toggles import STACK, TogglingGraph, can_toggle, make_toggling_graph, toggle
 from ..errors import InputError, Notice, TooLarge
@@ -53,11 +53,11 @@ BLAME_COLUMNS: dict[str, dict[str, pa.DataType]] = {
     "num_changes": {
         "id": pa.int64(), "kind": TEXT, "src": pa.int64(), "src_name": TEXT, "dst": pa.int64(), "dst_name": TEXT,
     },
-    "num_targets": {"target": pa.int64(), "told_before": pa.float64(), "told_after": pa.float64()},
+    "num_targets": {"target": pa.int64(), "predicted_before": pa.float64(), "predicted_after": pa.float64()},
     "num_sampled": {"target": pa.int64(), "change": pa.int64(), "share": pa.float64()},
 }  # fmt: skip
 MAY_BE_MISSING = ("src", "src_name", "dst", "dst_name")  # a node has no other end
-PART_EDGES = 2e7  # what a part costs at most, unless it is one change alone
+PART_EDGES = 2e7  # what a part costs at most, unless it is a single change
 PART_OF_TARGETS = 100  # targets of a part, where changes cannot be toggled one by one
 EDGES_A_SECOND = 1e6  # that a core runs over, roughly: for saying what it will cost
 WORTH_A_NOTICE = 60.0  # seconds
@@ -70,7 +70,7 @@ SAMPLED_EVALUATIONS = 20_000  # of each of them, where not all subsets are tried
 
 @dataclass(frozen=True, eq=False)
 class BlamedTargets:
-    """The targets, in order, and what is told of them."""
+    """The targets, in order, with their predictions."""
 
     ids: Any  # [num_targets], or pairs
     classes: tuple[IntArray, IntArray]  # before and after: [num_targets] each
@@ -81,19 +81,19 @@ class BlamedTargets:
         """Number of targets."""
         return len(self.ids)
 
-    def told(self, logits: FloatArray, places: IntArray) -> FloatArray:
+    def predicted(self, logits: FloatArray, places: IntArray) -> FloatArray:
         """The probability of each one's new class, or its value."""
         found = np.zeros(len(places))
         labels = self.classes[1][places]
         for label in np.unique(labels).tolist():
             here = labels == label
-            found[here] = tell(self.output, label, logits[here])
+            found[here] = predicted_values(self.output, label, logits[here])
         return found
 
     def facts(self, changes: IntArray, places: IntArray, left_out: FloatArray, put_in: FloatArray) -> pa.Table:
         """Rows of a part, from logits of these targets."""
-        before, after = (self.told(logits[places], places) for logits in self.logits)
-        gone, come = after - self.told(left_out, places), self.told(put_in, places) - before
+        before, after = (self.predicted(logits[places], places) for logits in self.logits)
+        gone, come = after - self.predicted(left_out, places), self.predicted(put_in, places) - before
         return self.table(changes, places, gone, come, left_out)
 
     def facts_of_two(self, evaluator: SubsetEvaluator, place: int) -> pa.Table:
@@ -108,9 +108,12 @@ class BlamedTargets:
         )
         subsets = [np.column_stack([data, np.full(len(data), model)]) for model in (False, True)]
         logits = evaluator.run(np.concatenate(subsets)).reshape(2, len(data), -1)
-        told = np.stack([self.told(side, np.full(len(data), place)) for side in logits])
-        gone, come = (told[:, -2:-1] - told[:, : len(one)]).mean(axis=0), told[:, len(one) : -2] - told[:, -1:]
-        model = float((told[1, -2:] - told[0, -2:]).mean())
+        predicted = np.stack([self.predicted(side, np.full(len(data), place)) for side in logits])
+        gone, come = (
+            (predicted[:, -2:-1] - predicted[:, : len(one)]).mean(axis=0),
+            predicted[:, len(one) : -2] - predicted[:, -1:],
+        )
+        model = float((predicted[1, -2:] - predicted[0, -2:]).mean())
         places = np.full(evaluator.num_changes, place)
         left_out = np.concatenate([logits[1, : len(one)], logits[0, -2:-1]])
         return self.table(evaluator.rows, places, np.append(gone, model), np.append(come.mean(axis=0), model), left_out)
@@ -118,17 +121,17 @@ class BlamedTargets:
     def table(
         self, changes: IntArray, places: IntArray, gone: FloatArray, come: FloatArray, left_out: FloatArray
     ) -> pa.Table:
-        """Rows of a part: what goes without each change, what comes with it alone; logits without it."""
+        """Rows of a part: what goes without each change, what comes with only it; logits without it."""
         flipped = self.output.flipped(self.logits[0][places], self.logits[1][places])
         restores = flipped & ~self.output.flipped(self.logits[0][places], left_out)
         columns = [places, changes, gone, come, restores]
         return pa.Table.from_arrays([pa.array(column) for column in columns], schema=FACTS)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a target: target, and what is told of it before and after."""
+        """One row per target: target, and its prediction before and after."""
         every = np.arange(len(self))
-        before, after = (self.told(logits, every) for logits in self.logits)
-        return pd.DataFrame({"target": target_column(self.ids), "told_before": before, "told_after": after})
+        before, after = (self.predicted(logits, every) for logits in self.logits)
+        return pd.DataFrame({"target": target_column(self.ids), "predicted_before": before, "predicted_after": after})
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +167,9 @@ class FactLoad:
         )
         return number
 
-    def rescue(self, part: int, alone: Callable[[int], Any]) -> None:
+    def rescue(self, part: int, single: Callable[[int], Any]) -> None:
         """Nothing smaller than a part is done; whoever killed the workers has to be stopped first."""
-        del alone
+        del single
         raise TooLarge(
             f"Expected workers to survive part {part} of the blame (several died at it, for want of memory as a rule); "
             "blame=1000 looks at the thousand predictions that moved the most, and takes less."
@@ -189,7 +192,7 @@ class FactPlan:
         return len(self.indptr) - 1
 
     def load(self, folder: Path, room: float, process_bytes: float, notes: dict[str, Any]) -> FactLoad:
-        """What workers share; a change that alone takes more than all of the room has it to itself."""
+        """What workers share; a change that by itself takes more than all of the room runs by itself."""
         assert self.graph is not None
         edges = np.add.reduceat(np.append(self.graph.costs[0], 0), self.indptr[:-1]) if self.num_parts else np.zeros(0)
         widest = max(layer.width for layer in self.graph.network.layers)
@@ -205,7 +208,7 @@ class FactPlan:
         return np.maximum.reduceat(np.append(self.graph.costs[0], 0), self.indptr[:-1]).astype(np.float64)
 
     def write_here(self, folder: Path, part: int, notes: dict[str, Any]) -> None:
-        """Target by target, each change in its sight left out and put in alone."""
+        """Target by target, each change within its receptive field left out, and put in by itself."""
         tables = []
         for place in range(int(self.indptr[part]), int(self.indptr[part + 1])):
             evaluator = self._open(_plain(self.targets.ids[place]))
@@ -242,8 +245,8 @@ def plan_facts(session: Session, rows: IntArray, blame: bool | int, digest: str)
     rows = rows if isinstance(blame, bool) else rows[:blame]
     subsets, change = session.subsets, session.paths.change
     logits = change.logits_before[rows], change.logits_after[rows]
-    targets = BlamedTargets(change.root_ids[rows], change.output.told_of(*logits), logits, change.output)
-    told = digest_of("facts", digest, str(len(rows)), str([PART_EDGES, PART_OF_TARGETS, STACK, NUM_SAMPLED]))
+    targets = BlamedTargets(change.root_ids[rows], change.output.label_pairs(*logits), logits, change.output)
+    key = digest_of("facts", digest, str(len(rows)), str([PART_EDGES, PART_OF_TARGETS, STACK, NUM_SAMPLED]))
     pair, network = session.pair, change.network
     one_by_one = len(session.models) > 1 or not can_toggle(network)
     compared = [] if one_by_one else map(_plain, targets.ids[:NUM_COMPARED])
@@ -251,7 +254,7 @@ def plan_facts(session: Session, rows: IntArray, blame: bool | int, digest: str)
     if any(notes):
         warnings.warn(next(filter(None, notes)), Notice, stacklevel=2)
     if one_by_one or any(notes):
-        return FactPlan(session, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), told)
+        return FactPlan(session, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), key)
     numbers = pair.numbers_of(targets.ids)
     with threadpool_limits(1):
         graph = make_toggling_graph(network, subsets.players(open_nodes=False), pair, numbers)
@@ -270,7 +273,7 @@ def plan_facts(session: Session, rows: IntArray, blame: bool | int, digest: str)
             Notice,
             stacklevel=2,
         )
-    return FactPlan(session, targets, graph, cut_runs(edges.astype(np.float64), PART_EDGES), told)
+    return FactPlan(session, targets, graph, cut_runs(edges.astype(np.float64), PART_EDGES), key)
 
 
 def facts_file(folder: Path, part: int) -> Path:

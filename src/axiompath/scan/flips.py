@@ -66,7 +66,7 @@ COLUMNS = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class StepSummary:
-    """What a scan says for other programs: counts, and a Brief of each flip that was reached, the largest first."""
+    """The result of a scan for other programs: counts, and a Brief of each flip that was analysed, largest first."""
 
     scan: Text  # the digest of the scan
     num_moved: Count
@@ -75,14 +75,14 @@ class StepSummary:
     num_reached: Count  # flips with a brief
     seconds: Finite  # that these were given
     changes: dict[str, Count]  # how often each kind of change happened
-    by_time: Finite  # of the probability that the flips moved: the share that time alone did
+    by_time: Finite  # of the probability that the flips moved: the share that is due only to time
     moved: Finite  # that probability, summed over flips
     flips: tuple[Brief, ...]
     others: tuple[Brief, ...] = ()  # where there are few flips: what moved the most and kept its answer
 
     @property
     def share_by_time(self) -> float:
-        """The part of what the flips moved by that time alone did."""
+        """The part of the flips' total change that is due only to time."""
         return self.by_time / self.moved if self.moved > 0 else 0.0
 
 
@@ -121,9 +121,9 @@ class FlipLoad:
         write_text(self.folder / f"{number:06d}.json", json.dumps(found))
         return number
 
-    def rescue(self, part: int, alone: Callable[[int], Any]) -> None:
+    def rescue(self, part: int, single: Callable[[int], Any]) -> None:
         """Nothing smaller than a part is done; whoever killed the workers has to be stopped first."""
-        del alone
+        del single
         raise TooLarge(
             f"Expected workers to survive part {part} of the flips (several died at it, for want of memory as a rule); "
             "flip_seconds=0 leaves blame and undo of flips out."

@@ -166,16 +166,16 @@ def begin(folder: Path, plan: Plan) -> list[int]:
     if not (folder / MANIFEST).exists() or not _own_manifest(folder, plan):
         write_manifest(folder, {**describe(plan), "complete": False})
     missing = missing_parts(folder, plan)
-    _tell_damaged(folder, [part_file(folder, part) for part in missing], plan.num_parts)
+    _warn_of_damage(folder, [part_file(folder, part) for part in missing], plan.num_parts)
     return missing
 
 
-def _tell_damaged(folder: Path, missing: list[Path], num_parts: int) -> None:
+def _warn_of_damage(folder: Path, missing: list[Path], num_parts: int) -> None:
     damaged = [file.name for file in missing if file.exists()]
     if damaged:
         warnings.warn(
-            f"{len(damaged):,} of {num_parts:,} parts in {folder} are not as they were written, {damaged[0]} the "
-            "first; they are made again.",
+            f"{len(damaged):,} of {num_parts:,} parts in {folder} are damaged, {damaged[0]} the first; "
+            "they are computed again.",
             Notice,
             stacklevel=3,
         )
@@ -212,7 +212,7 @@ def asked_blame(folder: Path, otherwise: bool | int) -> bool | int:
 def missing_facts(folder: Path, num_parts: int, notes: dict[str, Any]) -> list[int]:
     """Parts of facts that are not there, or not as they were written; a warning says which are damaged."""
     missing = [part for part in range(num_parts) if not is_whole(facts_file(folder / BLAME_PARTS, part), notes)]
-    _tell_damaged(folder / BLAME_PARTS, [facts_file(folder / BLAME_PARTS, part) for part in missing], num_parts)
+    _warn_of_damage(folder / BLAME_PARTS, [facts_file(folder / BLAME_PARTS, part) for part in missing], num_parts)
     return missing
 
 
@@ -248,9 +248,11 @@ def _facts_of(held: dict[str, Any]) -> Any:
 
 def _counts_blame(folder: Path, held: dict[str, Any]) -> bool:
     """Whether the facts and the tables beside them have the rows that the manifest gives them."""
-    told = held["blame"]
-    rows = {part["file"]: part["rows"] for part in told["parts"]}
-    rows |= dict(zip(BLAME_TABLES, (told["num_changes"], told["num_targets"], told["num_sampled"]), strict=True))
+    manifest = held["blame"]
+    rows = {part["file"]: part["rows"] for part in manifest["parts"]}
+    rows |= dict(
+        zip(BLAME_TABLES, (manifest["num_changes"], manifest["num_targets"], manifest["num_sampled"]), strict=True)
+    )
     return all(_num_rows(folder / name) == number for name, number in rows.items())
 
 

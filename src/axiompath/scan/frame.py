@@ -24,7 +24,7 @@ FRAME_COLUMNS = ["problem", "objective", "class_before", "class_after", "kl_resi
 def describe_part(path: Path, output: Output, *, relations: bool = False) -> pd.DataFrame:
     """One row a target that was explained, in order: explained, a column a cause, best_path and best_kind.
 
-    A cause is told of the new class against the old one, or of the column that moved most, as shares are everywhere.
+    The share of a cause is of the new class against the old one, or of the column that moved most, as everywhere.
     With `relations` edges have types, which the path names.
     """
     table = read_nested(path, [*FRAME_COLUMNS, *(["relations"] if relations else [])])
@@ -44,8 +44,8 @@ def _describe(table: pa.Table, output: Output) -> pd.DataFrame:
     first = np.array([word == "sufficiency" for word in towards], dtype=np.bool_)[:, None]
     whole = output.divergence(np.where(first, after, before), np.where(first, before, after))
     left = np.asarray(table.column("kl_residual"))
-    told = list(map(output.explained, whole.tolist(), left.tolist()))
-    frame = pd.DataFrame({**_ends(output, old, before, after), "explained": told}, dtype=np.float64)
+    explained = list(map(output.explained, whole.tolist(), left.tolist()))
+    frame = pd.DataFrame({**_ends(output, old, before, after), "explained": explained}, dtype=np.float64)
     weights = _weights(output, old, new, before.shape[1])
     causes = read_whole(table, "causes")
     for field in causes.type:
@@ -66,7 +66,7 @@ def _ends(output: Output, columns: IntArray, before: FloatArray, after: FloatArr
 
 
 def _weights(output: Output, old: IntArray, new: IntArray, num_columns: int) -> FloatArray:
-    """What shares are told of, a row each."""
+    """The weights of the columns that shares refer to, one row per target."""
     pairs, place = np.unique(np.stack([old, new], axis=1), axis=0, return_inverse=True)
     known = [output.weights(int(a), int(b), num_columns) for a, b in pairs]
     return np.stack(known)[place.ravel()] if known else np.zeros((0, num_columns))
@@ -75,11 +75,11 @@ def _weights(output: Output, old: IntArray, new: IntArray, num_columns: int) -> 
 def _best(table: pa.Table) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
     """The first chosen path of each row in words, and its kind; nothing where none was chosen."""
     paths, kinds = read_whole(table, "paths"), read_whole(table, "kinds")
-    told = np.full(len(table), "", dtype=object), np.full(len(table), "", dtype=object)
+    found = np.full(len(table), "", dtype=object), np.full(len(table), "", dtype=object)
     starts, inner = np.asarray(paths.offsets), np.asarray(paths.values.offsets)
     rows = np.flatnonzero(np.diff(starts))
     if not len(rows):
-        return told
+        return found
     length = int(inner[starts[rows[0]] + 1] - inner[starts[rows[0]]])
     if (np.diff(inner) != length).any():
         raise Damaged("paths of several lengths")
@@ -91,9 +91,9 @@ def _best(table: pa.Table) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
     text = words[:, 0]
     for hop in range(1, length):
         text = text + arrows[:, hop - 1] + words[:, hop]
-    told[0][rows] = text
-    told[1][rows] = np.asarray(kinds.values.take(pa.array(np.asarray(kinds.offsets)[rows])).to_pylist(), dtype=object)
-    return told
+    found[0][rows] = text
+    found[1][rows] = np.asarray(kinds.values.take(pa.array(np.asarray(kinds.offsets)[rows])).to_pylist(), dtype=object)
+    return found
 
 
 def _arrows(table: pa.Table, nodes: IntArray) -> NDArray[np.object_]:

@@ -26,14 +26,14 @@ def list_nodes(change: Change) -> pd.DataFrame:
     The degree counts edges that lead to it, `num_own` those of them from nodes of its own predicted class; a class is
     UNPREDICTED where nodes are not what is predicted, or where there is no such node.
     """
-    told = change.before.places is None and change.output.kind == CLASSES
+    named = change.before.places is None and change.output.kind == CLASSES
     columns: dict[str, IntArray] = {"node": change.before.node_ids}
     for side, snapshot, logits in (
         ("before", change.before, change.logits_before),
         ("after", change.after, change.logits_after),
     ):
         classes = np.full(change.num_nodes, UNPREDICTED)
-        if told:
+        if named:
             classes[snapshot.present] = change.output.decide(logits[snapshot.present])
         degree, own = _count_neighbours(snapshot, classes)
         columns |= {f"class_{side}": classes, f"degree_{side}": degree, f"num_own_{side}": own}

@@ -85,7 +85,7 @@ BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Exp
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a scan says of all its targets: see `Change.task`."""
+    """The task of all targets of a scan: see `Change.task`."""
 
     partial: ClassVar = True
 
@@ -94,7 +94,7 @@ class Task:
     models: int = 1
     edges: bool = False
     relations: bool = False
-    types: tuple[Text, ...] = ()  # of nodes; none where there is one kind alone
+    types: tuple[Text, ...] = ()  # of nodes; none where there is only one kind
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def read_row(path: Path, place: int) -> Explanation | Failure:
 
 
 def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each row, or one alone; and what is said of all of them."""
+    """Each row, or only one; and what is said of all of them."""
     with open_parquet(path, MAX_BYTES) as file:
         (_, notes), limit = check_columns(file, path), bound_growth(path, MAX_BYTES)
         task = notes.get("task", {})
@@ -292,8 +292,8 @@ def _columns_of_records(found: Records) -> dict[str, pa.Array]:
         "left_out": pa.array([None if np.isnan(sums).any() else sums.tolist() for sums in found.left_out], VECTOR),
     }
     if found.edge_places:
-        told_edges = [[(code, list(edge)) for code, edge in edges.items()] for edges in found.edges_of_each]
-        columns["edge_places"] = pa.array(told_edges, EDGES)
+        edge_lists = [[(code, list(edge)) for code, edge in edges.items()] for edges in found.edges_of_each]
+        columns["edge_places"] = pa.array(edge_lists, EDGES)
     if caption.relations is not None:
         begin, ends, words = found.steps
         steps = [pa.array(ends[:, 0]), pa.array(ends[:, 1]), pa.array(words, pa.string())]
@@ -349,8 +349,8 @@ def _from_row(row: dict[str, Any], shared: dict[str, Any]) -> Explanation | Fail
         row["target"] = [row["target"], row.pop(PARTNER)]
     if problem is not None:
         target = row["target"]
-        told = str(target) if name is None else name
-        failure = decode(Failure, {"target": target, "name": told, "problem": problem}, "a target and its problem")
+        label = str(target) if name is None else name
+        failure = decode(Failure, {"target": target, "name": label, "problem": problem}, "a target and its problem")
         check_target(failure.target, shared["unit"])
         return failure
     held = {key: value for key, value in row.items() if key not in BESIDE}

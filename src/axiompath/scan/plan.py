@@ -1,7 +1,7 @@
 """Change + thresholds -> Plan: which nodes to explain, cut into parts, before any of their paths is walked.
 
 The number of altered paths of every node is known beforehand, hence what each part costs and how much memory it takes.
-A part is a piece of the output: which targets it holds depends on the change and the question alone, never on workers,
+A part is a piece of the output: which targets it holds depends only on the change and the question, never on workers,
 engine or memory, so that every run of the same scan writes the same parts.
 """
 
@@ -133,7 +133,7 @@ def make_plan(
 
 
 def cut_parts(costs: FloatArray) -> IntArray:
-    """Consecutive targets: at most PART_TARGETS, and no more than PART_COST unless one target alone costs more."""
+    """Consecutive targets: at most PART_TARGETS, and no more than PART_COST unless a single target costs more."""
     return cut_runs(costs, PART_COST, PART_TARGETS)
 
 
@@ -164,5 +164,7 @@ def _digest(change: Change, targets: IntArray, caption: Caption, settings: list[
     logits = [change.logits_before, change.logits_after]
     messages = change.messages[:1] if change.messages[0] is change.messages[1] else change.messages
     names = [caption.class_names, sorted(caption.node_names.items())]
-    told = json.dumps([constants, settings, names, change.task], sort_keys=True, default=int)
-    return digest_of(told, coefficients, targets, change.before.node_ids, change.root_ids, list(messages), logits)
+    settings_text = json.dumps([constants, settings, names, change.task], sort_keys=True, default=int)
+    return digest_of(
+        settings_text, coefficients, targets, change.before.node_ids, change.root_ids, list(messages), logits
+    )

@@ -140,10 +140,11 @@ def run_local(load: Load, parts: list[int], memory: float, workers: int | None) 
     """Yield each part when its file is there; `parts` as `order_parts` gives them."""
     if not parts:
         return
-    alone = multiprocessing.current_process().daemon or not sys.executable  # who may not start processes, or cannot
+    # Whether this process may not start others, or cannot.
+    in_process = multiprocessing.current_process().daemon or not sys.executable
     try:
         packed = pack(load, pickle)
-        if alone or sum(map(len, packed[1])) > len(parts) * PART_BYTES:
+        if in_process or sum(map(len, packed[1])) > len(parts) * PART_BYTES:
             yield from _run_here(load, parts)
             return
         largest = max(map(load.need_of, parts))
@@ -359,8 +360,8 @@ def run_ray(
         ) from error
     started = not ray.is_initialized()
     if started:
-        alone = {"address": "local", "num_cpus": workers or num_cores()}
-        options: dict[str, Any] = {"address": address} if address else alone
+        local = {"address": "local", "num_cpus": workers or num_cores()}
+        options: dict[str, Any] = {"address": address} if address else local
         try:
             _knock(address)
             ray.init(log_to_driver=False, include_dashboard=False, **options)

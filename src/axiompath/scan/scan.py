@@ -136,19 +136,19 @@ class Scan:
 
     @property
     def left_out(self) -> str:
-        """Why not all that moved were explained, in a sentence; nothing where all were."""
+        """Why not all moved predictions were explained, in a sentence; empty if all were."""
         held = self.manifest
         asked = held.get("thresholds", {})
         left = held["num_moved"] - held["num_explained"] - held["num_failed"] - held["num_too_large"]
         if left <= 0 or "min_kl" not in asked:
             return ""
         if asked.get("only_flips"):
-            return f" The other {left:,} kept their class, and flips alone were asked for (only_flips)."
+            return f" The other {left:,} kept their class, and only flips were asked for (only_flips)."
         return f" The other {left:,} moved by less than {asked['min_kl']:g} nats (min_kl) and kept their class."
 
     @property
     def summary(self) -> str:
-        """What was found, in a sentence or two."""
+        """The results, in a sentence or two."""
         held = self.manifest
         text = f"{held['num_moved']:,} prediction{'s' * (held['num_moved'] != 1)} moved"
         if self.output.flip:
@@ -167,11 +167,11 @@ class Scan:
 
     @property
     def origin(self) -> Origin:
-        """What it is of: the release, the model and both graphs, by their digests."""
+        """Origin of the scan: the release, and digests of the model and both graphs."""
         return decode(Origin, self.manifest["origin"], f"the origin of the scan in {self.folder}")
 
     def moved(self) -> pd.DataFrame:
-        """Every node that an altered path reaches, explained or not: the columns of `Explainer.moved`."""
+        """Every node whose prediction can have moved, explained or not: the columns of `Explainer.moved`."""
         wanted = {"target", "kl", "num_paths"}
         if self.output.kind in (CLASSES, BINARY):
             wanted |= {"class_before", "class_after"}
@@ -187,7 +187,7 @@ class Scan:
         return pd.DataFrame(failed, columns=["target", "name", "problem"])
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an explained target: its numbers, and what one filters by.
+        """One row per explained target.
 
         explained is the share of the change that the chosen paths account for; by_gained, by_lost, by_reweighted and
         by_feature (and by_model) what each cause did to the new class against the old one; best_path and best_kind the
@@ -213,20 +213,20 @@ class Scan:
         return frame.drop(columns=unnamed)
 
     def blame(self, *, by: Any = None) -> Tally:
-        """Which changes moved how many predictions, and how much probability in all: an estimate, with its error.
+        """Which changes moved how many predictions, and by how much in total: an estimate, with its error.
 
-        `by` sums by groups: a column of `changes()`, a dict of ids, a function of a row, or one label a row.
+        `by` sums by groups: a column of `changes()`, a dict of ids, a function of a row, or one label per row.
         """
         found = read_blame_of(self)
         if found is None:
             raise InputError(
                 f"Expected a scan with blame in {self.folder} (got one without); run the same scan with blame=True: it "
-                "goes on from what is there."
+                "resumes from what is there."
             )
         return tally_facts(*found, by, self.output)
 
     def flips(self) -> StepSummary | None:
-        """Every flip that the time held: what did it, and the least to undo, a Brief each; None without."""
+        """A Brief (causes and the least to undo) of every flip that the time allowed; None if the scan has none."""
         held = self.manifest["tables"]
         if SUMMARY not in held:
             return None
@@ -235,7 +235,7 @@ class Scan:
         return read_summary(self.folder)
 
     def figures(self) -> dict[str, float]:
-        """What `--fail-if` compares, by name: flips, moved, explained, those reached, the part of time, changes."""
+        """The figures that `--fail-if` compares, by name: flips, moved, explained, reached, time, changes."""
         held, found = self.manifest, self.flips()
         changes, table = {} if found is None else found.changes, self.changes() if found is None else None
         if table is not None:
@@ -246,15 +246,15 @@ class Scan:
         return dict(zip(FIGURES, values, strict=True))
 
     def changes(self) -> pd.DataFrame | None:
-        """What happened to the graph, the table of `Explainer.changes`; None where it was not written."""
+        """What happened to the graph, the table of `Explainer.changes`; None if it was not written."""
         return self._read_beside(CHANGED)
 
     def nodes(self) -> pd.DataFrame | None:
-        """A row a node: predicted classes, degrees and neighbours of its own class, before and after; None likewise."""
+        """One row per node: predicted classes, degrees and neighbours of its own class, before and after; or None."""
         return self._read_beside(NODES)
 
     def at(self, place: int) -> Explanation | Failure:
-        """What is in one place, counted over all parts from 0; nothing else is read."""
+        """The result at one position, counted over all parts from 0; nothing else is read."""
         starts = np.cumsum([0, *(part["targets"] for part in self.manifest["parts"])])
         if not 0 <= place < starts[-1]:
             raise InputError(f"Expected a place below {starts[-1]:,}, the targets of this scan (got {place}).")
@@ -264,8 +264,8 @@ class Scan:
         return read_row(self.folder / part["file"], place - int(starts[number]))
 
     def report(self, path: str | Path, *, title: str | None = None, by: Any = None, num_pages: int = 1000) -> Path:
-        """One page on everything that moved, a self-contained HTML file: what did it, what explanations share, and a
-        table of all of them, of which so many have their page in the file. `by` groups changes, as in `blame`."""
+        """Write one self-contained HTML page on every prediction that moved: the causes, and a table of all
+        explanations; `num_pages` of them have their own page in the file. `by` groups changes, as in `blame`."""
         from ..report import save_report
 
         return save_report(path, self, title=title, by=by, num_pages=num_pages)
@@ -289,7 +289,7 @@ class Scan:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types that nodes have; none where there is one kind alone."""
+        """The types that nodes have; none where there is only one kind."""
         return self._task.types
 
     @cached_property
@@ -319,7 +319,7 @@ class Scan:
         return self.unit == UNIT_OF[LINKS]
 
     def files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-        """Parts in order, each checked against the manifest, and what that says of them."""
+        """Parts in order with their entries in the manifest, each checked against these."""
         for part in self.manifest["parts"]:
             _check_digest(self.folder / part["file"], part["sha256"])
             yield self.folder / part["file"], part
@@ -491,12 +491,12 @@ def _run_aside(run: Callable[[Path], Scan]) -> Scan:
 
 
 def read_scan(folder: str | Path) -> Scan:
-    """A finished scan."""
+    """Open a finished scan."""
     manifest = read_manifest(Path(folder))
     if not manifest.get("complete"):
         raise InputError(
             f"Expected a finished scan in {folder} (it was stopped, or is still running); "
-            "run the same scan again and it goes on where it stopped."
+            "run the same scan again and it resumes where it stopped."
         )
     return Scan(Path(folder), manifest)
 

@@ -1,12 +1,13 @@
 """Facts of a scan -> Tally: which changes moved how many predictions, and how much probability in all; an estimate.
 
-For change i and target v let o be what goes where i is left out of `after`, and p what comes where it alone is put into
+For change i and target v let o be what goes where i is left out of `after`, and p what comes where only it is put into
 `before`. Their mean m is the estimate: both are terms of the Shapley value, the last and the first. Means need not sum
 to what the target moved by; what is left, r, is spread by how unsure each mean is:
 
     m = (o + p) / 2       share = m + r * (o - p)^2 / sum over the target's changes of (o - p)^2
 
-(equally where none is unsure). How far off that is, is measured on a sample of targets with exact blame, and told.
+(equally where none is unsure). The error of this estimate is measured on a sample of targets with exact blame, and
+reported.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..blame.groups import label_rows, number_groups
-from ..graphs.changes import tell_kinds
+from ..graphs.changes import name_kinds
 from ..graphs.labels import ONE_WAY, TO
 from ..outputs import VALUE, Output
 from ..storage.notebook import show
@@ -29,7 +30,7 @@ TENTH = 0.1  # of what a prediction moved by: from which share on a change is co
 
 
 class Facts(NamedTuple):
-    """Pairs of a change and a target, as the parts hold them."""
+    """Pairs of a change and a target, as stored in the parts."""
 
     targets: IntArray  # [num_pairs]: places among the targets
     changes: IntArray  # [num_pairs]
@@ -52,33 +53,33 @@ class Tally:
     output: Output
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a change or group, in order of `moved`.
+        """One row per change or group, ordered by `moved`.
 
         change (or group, num_changes), kind, src and dst with their names; num_predictions, those of whose change it
         has a tenth or more; moved, its shares summed without sign; restored, the predictions whose old class comes back
-        where it alone is undone (of a group, one of its changes), which is no estimate.
+        where only it is undone (of a group, one of its changes), which is not an estimate.
         """
         return self.frame
 
     def summary(self, limit: int = 5) -> str:
-        """A few sentences: which changes did how much, and how well that is known."""
+        """A few sentences: which changes did how much, and how accurate that is."""
         about = "value" if self.output.kind == VALUE else "probability"
         what = "groups of changes" if self.grouped else "changes"
         rows = self.frame.head(limit)
         lines = [
             f"{self.num_changes:,} change{'s' * (self.num_changes != 1)} moved {self.num_targets:,} "
-            f"prediction{'s' * (self.num_targets != 1)} by {self.total:.3g} of {about} in "
-            f"all. The {what} that moved the most:"
+            f"prediction{'s' * (self.num_targets != 1)}. Total change in {about}: {self.total:.3g}. "
+            f"The {what} that account for most of it:"
         ]
         for row in rows.to_dict("records"):
-            back = f"; undone alone, {row['restored']:,} get their old class back" if row["restored"] else ""
+            back = f"; undone by itself, it gives {row['restored']:,} their old class back" if row["restored"] else ""
             several = "s" * (row["num_predictions"] != 1)
             lines.append(f"  {row['moved']:.3g} in {row['num_predictions']:,} prediction{several}  {_name(row)}{back}")
         if len(self.frame) > limit:
             lines.append(f"  {self.frame.moved[limit:].sum():.3g}  the other {len(self.frame) - limit:,}")
         lines.append(
-            f"An estimate: leaving each change out and putting it in alone. Off by {self.error:.2g} of the total on "
-            f"{self.num_sampled} prediction{'s' * (self.num_sampled != 1)} with exact blame."
+            f"An estimate: each change was left out, and put in by itself. Mean error: {self.error:.2g} of the total, "
+            f"on {self.num_sampled} prediction{'s' * (self.num_sampled != 1)} with exact blame."
         )
         return "\n".join(lines)
 
@@ -96,7 +97,7 @@ class Tally:
 def tally_facts(facts: Facts, tables: Sequence[pd.DataFrame], by: Any, output: Output) -> Tally:
     """Sum the estimated shares by change, or by group; the tables are those of changes, targets and the sample."""
     changes, targets, sample = tables
-    moved_by = (targets.told_after - targets.told_before).to_numpy()
+    moved_by = (targets.predicted_after - targets.predicted_before).to_numpy()
     shares = estimate_shares(facts, moved_by)
     codes = np.arange(len(changes))
     groups: list[str] = []
@@ -155,7 +156,7 @@ def _error(facts: Facts, shares: FloatArray, sample: pd.DataFrame, num_changes: 
 
 def _frame(changes: pd.DataFrame) -> pd.DataFrame:
     kept = [name for name in ("kind", "src", "src_name", "dst", "dst_name", "directed") if name in changes]
-    frame = changes[kept].assign(kind=list(tell_kinds(changes)))
+    frame = changes[kept].assign(kind=list(name_kinds(changes)))
     frame.insert(0, "change", changes.id.to_numpy())
     return frame
 

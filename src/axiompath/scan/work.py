@@ -42,8 +42,8 @@ class Load(Protocol):
     def do(self, kind: str, number: int) -> Any:
         """A `part`, whose number is returned when it is written; or less, by whatever kind."""
 
-    def rescue(self, part: int, alone: Callable[[int], Any]) -> None:
-        """What is done about a part at which workers keep dying; `alone` asks one for a `target`, None if it dies."""
+    def rescue(self, part: int, single: Callable[[int], Any]) -> None:
+        """What is done about a part at which workers keep dying; `single` asks one for a `target`, None if it dies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +84,11 @@ class Workload:
         run_part(self, number)
         return number
 
-    def rescue(self, part: int, alone: Callable[[int], Any]) -> None:
-        """Each target alone: one at which workers die is recorded, the others are explained."""
+    def rescue(self, part: int, single: Callable[[int], Any]) -> None:
+        """Each target by itself: one at which workers die is recorded, the others are explained."""
 
         def explain(place: int) -> Records | Failure:
-            found: Records | Failure | None = alone(place)
+            found: Records | Failure | None = single(place)
             return self.lost(place) if found is None else found
 
         write_part(self.file_of(part), map(explain, self.places_of(part).tolist()), self.notes_of(part))
@@ -109,7 +109,7 @@ class Workload:
 
     def lost(self, place: int) -> Failure:
         """What is written of a target at which every worker dies."""
-        return self.failure(place, "the process that explained it died, also when it was tried alone")
+        return self.failure(place, "the process that explained it died, also when it was tried by itself")
 
 
 @cache

@@ -1,6 +1,6 @@
 """(contributions, logits before, logits after) -> the selection problem in normal form, its value and its bounds.
 
-Contributions C [m, c], one row a path. Adding the paths weighted by x to logits s should give the logits t, or what
+Contributions C [m, c], one row per path. Adding the paths weighted by x to logits s should give the logits t, or what
 comes to the same: their distribution, or each label's, or the values themselves.
 
     sufficiency   s = logits before,  t = logits after,   rows  C
@@ -82,7 +82,7 @@ class Posed(NamedTuple):
     t / scales^2), its logarithm, 1 - q for sigmoids, its logarithm, and v0."""
     facts: FloatArray
     """[t, 3]: D(v0), which is the whole change; the largest entry of v0 before it was centred, to whose rounding v0 is
-    known; and the divergence that rounding the logits alone can make."""
+    known; and the divergence that rounding the logits can make."""
     rows: FloatArray  # [M, c]: B
     reach: FloatArray  # [M]: the largest entry of each row before it was centred
 

@@ -64,7 +64,7 @@ def checked_kind(output: str, scales: npt.ArrayLike | None, c: int) -> tuple[int
         raise InputError(f"expected no scales for output {output!r}, got some; they are the units of values")
     units = checked_floats(scales, "scales", 1)
     if units.shape != (c,) or not (units > 0).all() or not np.isfinite(units).all():
-        raise InputError(f"expected {c} scales above 0, one a column, got {scales!r}; they are the units of values")
+        raise InputError(f"expected {c} scales above 0, one per column, got {scales!r}; they are the units of values")
     return PARTITIONS[output], units
 
 
@@ -146,7 +146,7 @@ def checked_problems(
     sizes = np.array([checked_budget(budget) for budget in given], dtype=np.int64)
     sizes = sizes.repeat(t) if given is not budgets else sizes
     if len(sizes) != t:
-        raise InputError(f"expected {t} budgets, one a problem, got {len(sizes)}; or give a single number")
+        raise InputError(f"expected {t} budgets, one per problem, got {len(sizes)}; or give a single number")
     for name, array in (("contributions", packed), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
     meaning = checked_kind(output, scales, c)

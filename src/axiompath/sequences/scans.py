@@ -31,8 +31,8 @@ def scan_sequence(
 ) -> Iterator[Scan]:
     """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
 
-    Each step has its own folder in `out`. A sequence that was stopped continues where it was. The model may be a
-    list with one model per snapshot.
+    Each step has its own folder in `out`. An interrupted sequence resumes. The model may be a list with one model per
+    snapshot.
     """
     models, folders = model_of_each(model, len(snapshots)), step_folders(out, len(snapshots))
     if node_names is not None:

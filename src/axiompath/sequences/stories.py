@@ -51,7 +51,7 @@ LEAST_KL = 1e-12
 
 @dataclass(frozen=True)
 class StepCounts:
-    """What happened to the graph, and to all of its predictions, from one snapshot to the next."""
+    """What happened to the graph and its predictions from one snapshot to the next."""
 
     before: str
     after: str
@@ -66,7 +66,7 @@ class StepCounts:
     flipped: int  # those of them that changed their class, or one of their labels
     num_paths: int  # altered paths of all of them
     edge_features_changed: int = 0
-    edges_expired: int = 0  # and those below: time alone did it, see `graphs.expiry`
+    edges_expired: int = 0  # and those below: due only to time, see `graphs.expiry`
     edges_aged: int = 0
     nodes_expired: int = 0
 
@@ -89,25 +89,25 @@ class Stories(Sequence[Story]):
         for story in self.stories:
             if story.name == place:
                 return story
-        told = ", ".join(repr(story.name) for story in self.stories[:5])
-        raise InputError(f"Expected the name of a target whose story is told: {told} (got {place!r}).")
+        names = ", ".join(repr(story.name) for story in self.stories[:5])
+        raise InputError(f"Expected the name of a target that has a story: {names} (got {place!r}).")
 
     def __repr__(self) -> str:
         """How many, and the first of them."""
-        told = "\n".join(f"  {story.headline}" for story in self.stories[:5])
+        lines = "\n".join(f"  {story.headline}" for story in self.stories[:5])
         more = f"\n  and {len(self) - 5:,} more" if len(self) > 5 else ""
-        return f"Stories of {len(self):,} nodes over {len(self.steps)} steps:\n{told}{more}"
+        return f"Stories of {len(self):,} nodes over {len(self.steps)} steps:\n{lines}{more}"
 
     def _repr_html_(self) -> str:
         """In a notebook."""
         return show(repr(self), self.to_frame())
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a step: what changed in the graph, and how many predictions moved and flipped."""
+        """One row per step: what changed in the graph, and how many predictions moved and flipped."""
         return pd.DataFrame([vars(step) for step in self.steps])
 
 
-def tell_stories(
+def build_stories(
     model: Any,
     snapshots: Sequence[Any],
     targets: Iterable[Target | str] | None = None,
@@ -128,12 +128,12 @@ def tell_stories(
 ) -> Stories:
     """Explain every step of a sequence of snapshots, oldest first, for each target: a node, a graph or a pair of nodes.
 
-    The model may be a list of as many as there are snapshots, one for each; a step then has the model as a cause.
-    Without targets, the `top` that changed their class most often, and among those the ones that moved the most; of
-    links, among `links` or the pairs of `edge_label_index`. A target need not exist in every snapshot, but in two
-    consecutive ones. A step whose paths do not fit into `memory` has a note instead of an explanation. Give a rich
-    Console as `progress` to see a bar there. `call`, `output` and `scales` say what they say to Explainer; a unit of
-    values that is not given is how much those of the first snapshot vary, for all steps.
+    The model may be a list with one model per snapshot; a step then has the cause *model*. Without targets, the `top`
+    that changed class most often, then those that moved most; for links, among `links` or the pairs of
+    `edge_label_index`. A target must exist in at least two consecutive snapshots. A step whose paths do not fit into
+    `memory` has a note instead of an explanation. A rich Console as `progress` shows a bar. `call`, `output` and
+    `scales` are as for Explainer; the default unit of values is their standard deviation in the first snapshot, for all
+    steps.
     """
     question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
     if isinstance(snapshots, Snapshots) and snapshot_names is None:
@@ -162,13 +162,13 @@ def tell_stories(
         sequence = sequence.known_from(step.explainer.session.paths)
         wanted = _most_moved(sequence, step, top) if asked is None else _check_targets(asked, step, sequence)
         task = bar.add_task("Explaining", total=len(wanted) * (len(numbered) - 1))
-        told = _Told(sequence, wanted, step.explainer.session.paths)
+        recorder = _StoryRecorder(sequence, wanted, step.explainer.session.paths)
         rest = sequence.steps(range(2, len(numbered)))
         while step is not None:
-            told.add(step, question, room, lambda: bar.advance(task))
+            recorder.add(step, question, room, lambda: bar.advance(task))
             bar.update(task, completed=len(wanted) * step.number)
             step = next(rest, None)
-        return told.stories(method)
+        return recorder.stories(method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ class _Aligned:
         return [read_snapshot(data, "snapshot").listed_graphs for data in self.graphs]
 
 
-class _Told:
+class _StoryRecorder:
     """What the steps so far say of the targets."""
 
     def __init__(self, sequence: _Aligned, wanted: list[Target], first: PathEngine) -> None:
@@ -293,8 +293,8 @@ def _check_snapshots(
     batches = all(data.get("batch") is not None for data in snapshots)  # matched graph by graph
     if not any(numbered) and not batches and len(set(sizes)) > 1:
         warnings.warn(
-            f"The snapshots have {', '.join(map(str, sizes))} nodes, and nothing but their row says which is which: "
-            "row i of one is taken for row i of every other; if that is not so, give all of them `n_id`.",
+            f"The snapshots have {', '.join(map(str, sizes))} nodes and no ids: "
+            "row i of one is taken to be row i of every other; if that is wrong, give all of them `n_id`.",
             MatchedByRow,
             stacklevel=3,
         )
@@ -346,7 +346,7 @@ def _check_targets(asked: list[Target], first: Step, sequence: _Aligned) -> list
         has = ", ".join(name for name, one in zip(sequence.names, here[:, i], strict=True) if one)
         raise InputError(
             f"Expected targets that exist in two consecutive snapshots (got {asked[i]}, which "
-            f"{f'is in {has} alone' if has else 'none has'}); "
+            f"{f'is only in {has}' if has else 'none has'}); "
             "a prediction that was never made again cannot have changed."
         )
     return asked
@@ -362,7 +362,7 @@ Predicted = tuple[IntArray, FloatArray]  # on one snapshot: which of the targets
 
 
 def _predict_with(engine: PathEngine, snapshots: Sequence[Any], among: IntArray) -> Iterator[Predicted]:
-    """On each snapshot, by the network alone: to open a Session on every step only to rank would double it."""
+    """On each snapshot, by the network: opening a Session on every step just to rank would double the time."""
     for data in snapshots:
         snapshot = read_snapshot(data, "snapshot", engine.fields)
         if engine.change.of_links:

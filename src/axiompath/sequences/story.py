@@ -30,7 +30,7 @@ from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Ou
 from ..storage.codec import FileForm, Mismatch, Saved, Shape, Text, require
 from ..storage.notebook import show
 from ..storage.origin import Origin
-from .story_text import signed, tell_predictions, tell_shares
+from .story_text import describe_predictions, describe_shares, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,12 +71,13 @@ class Story(Saved):
 
     @cached_property
     def probabilities(self) -> FloatArray:
-        """[S, num_classes], of values these themselves; nan where the snapshot does not have the target."""
+        """[S, num_classes]; for values, the values themselves; nan if the snapshot lacks the target."""
         return self.output.means(self.logits)
 
     @cached_property
     def column(self) -> int | None:
-        """Of labels and values the column that moved the most over all steps, which is told; of one logit that one."""
+        """For labels and values, the column that moved the most over all steps, which the story describes; for one
+        logit, that one."""
         if self.output.kind == CLASSES:
             return None
         before, after = self.logits[:-1][self.both], self.logits[1:][self.both]
@@ -84,8 +85,8 @@ class Story(Saved):
 
     @cached_property
     def classes(self) -> tuple[int | None, ...]:
-        """The predicted class at each snapshot, of a logit or the label told 1 for yes and 0 for no; None where it does
-        not have the target, and of values, which decide nothing."""
+        """The predicted class at each snapshot; for a logit, or the label that the story describes, 1 for yes and 0 for
+        no; None if the snapshot lacks the target, and for values, which have no decision."""
         if self.output.kind == VALUE:
             return (None,) * len(self.logits)
         shown = self.logits if self.column is None else self.logits[:, self.column][:, None]
@@ -94,21 +95,21 @@ class Story(Saved):
 
     @cached_property
     def kl(self) -> FloatArray:
-        """KL(P_after || P_before) of each step, [S - 1], of values half the squared distance in units of the first
-        snapshot's spread; nan where one end does not have the target."""
+        """KL(P_after || P_before) of each step, [S - 1]; for values, half the squared distance in units of the first
+        snapshot's standard deviation; nan if one end lacks the target."""
         values = np.full(self.num_steps, np.nan)
         values[self.both] = self.output.divergence(self.logits[1:][self.both], self.logits[:-1][self.both])
         return values
 
     @property
     def turning_point(self) -> int | None:
-        """The step with the largest KL; None where the prediction never moved."""
+        """The step with the largest KL; None if the prediction never moved."""
         kl = np.nan_to_num(self.kl)
         return int(kl.argmax()) if kl.max(initial=0.0) > 0 else None
 
     @property
     def flips(self) -> tuple[int, ...]:
-        """Steps at which the decision changed: the class, or any of the labels; of values none."""
+        """Steps at which the decision changed: the class, or any of the labels; none for values."""
         changed = self.output.flipped(np.nan_to_num(self.logits[:-1]), np.nan_to_num(self.logits[1:]))
         return tuple(np.flatnonzero(changed & self.both).tolist())
 
@@ -116,7 +117,7 @@ class Story(Saved):
     def causes(self) -> tuple[dict[str, FloatArray] | None, ...]:
         """Each step's change by cause, cause -> [num_classes]; None where the step has no explanation.
 
-        Where some step had another model, all of them have the cause *model*.
+        If any step had another model, every step has the cause *model*.
         """
         several = any(e is not None and e.retrained is not None for e in self.explanations)
         return tuple(
@@ -140,8 +141,8 @@ class Story(Saved):
     def view(self) -> tuple[str, FloatArray]:
         """The logit (or value) that the story is about, in words and as weights of the columns [num_classes].
 
-        The last class against the first where they differ, else the new class against the old at the largest flip, else
-        the class that it stayed in; of labels and values the one that moved the most.
+        The last class against the first if they differ, else the new class against the old at the largest flip, else
+        the class that it stayed in; for labels and values, the column that moved most.
         """
         if self.column is not None:
             return self._column_view(self.column)
@@ -154,14 +155,14 @@ class Story(Saved):
 
     @property
     def measure(self) -> str:
-        """What `view` is, in a sentence: the logit of something, or a value."""
+        """The name of `view` within a sentence: the logit of something, or a value."""
         return self._measured(self.view[0])
 
     def toward(self, old: int, new: int) -> tuple[str, FloatArray]:
-        """The new class's logit against the old one's, or alone where they are the same."""
+        """The new class's logit against the old one's, or by itself where they are the same."""
         weights = self.output.weights(old, new, self.logits.shape[1])
-        told = self.class_name(new)
-        return told if old == new else f"{told} against {self.class_name(old)}", weights
+        name = self.class_name(new)
+        return name if old == new else f"{name} against {self.class_name(old)}", weights
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of a logit or a label `no` and `yes`."""
@@ -173,8 +174,8 @@ class Story(Saved):
         """The user's name of a label or value, else what it is with its number."""
         return self.output.column_name(column, self.class_names, self.logits.shape[1])
 
-    def told_at(self, snapshot: int) -> str | None:
-        """What was predicted at a snapshot in a word: a class, a probability or a value; None where it is absent."""
+    def predicted_at(self, snapshot: int) -> str | None:
+        """The prediction at a snapshot in a word: a class, a probability or a value; None if the target is absent."""
         if not self.present[snapshot]:
             return None
         label = self.classes[snapshot]
@@ -183,24 +184,26 @@ class Story(Saved):
         return self.show_numbers([snapshot])[0]
 
     def show_numbers(self, snapshots: Sequence[int]) -> list[str]:
-        """The probability of the label, or the value, at each of these, with digits that tell one from the next."""
-        told = [float(self.probabilities[snapshot, self.column or 0]) for snapshot in snapshots]
-        return show_apart(told, 4, "g") if self.output.kind == VALUE else show_apart(told)
+        """The probability of the label, or the value, at each of these, with enough digits to distinguish each from the
+        next."""
+        values = [float(self.probabilities[snapshot, self.column or 0]) for snapshot in snapshots]
+        return show_apart(values, 4, "g") if self.output.kind == VALUE else show_apart(values)
 
     def step_name(self, step: int) -> str:
         """The two snapshots of a step."""
         return f"{self.snapshot_names[step]} to {self.snapshot_names[step + 1]}"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a step: snapshots, classes, KL, paths, and what each cause did to the logit that `view` names.
+        """One row per step: snapshots, classes, KL, paths, and what each cause did to the logit that `view` names.
 
-        Of labels and values the one told stands in place of classes. Where they have names, these stand beside them.
+        For labels and values, the column that the story describes takes the place of classes. Names, if any, stand
+        beside them.
         """
         _, weights = self.view
         rows = []
-        told = self.told_causes
+        listed = self.listed_causes
         for s, (e, causes, note) in enumerate(zip(self.explanations, self.causes, self.notes, strict=True)):
-            shares = {cause: np.nan if causes is None else _share(causes, cause, weights) for cause in told}
+            shares = {cause: np.nan if causes is None else _share(causes, cause, weights) for cause in listed}
             rows.append(
                 {
                     "target": self.target,
@@ -231,8 +234,8 @@ class Story(Saved):
         return {"label": column, "prob_before": before, "prob_after": after, "flipped": step in self.flips}
 
     def shares(self) -> pd.DataFrame:
-        """One row a path that any step chose, with its contributions summed over the steps that chose it; those that
-        moved the logit of `view` the most first. What a step did not choose is in `causes`, not here."""
+        """One row per path that any step chose, with its contributions summed over these steps; the paths that moved
+        the logit of `view` most come first. Paths that were not chosen count only in `causes`."""
         sums: dict[tuple[int, ...], FloatArray] = {}
         steps: dict[tuple[int, ...], list[int]] = {}
         chosen = [(s, i, e) for s, e in enumerate(self.explanations) if e is not None for i in range(len(e.paths))]
@@ -259,34 +262,34 @@ class Story(Saved):
 
     @property
     def headline(self) -> str:
-        """The classes it went through (of labels and values the numbers), without a full stop."""
-        return f"{self.unit.capitalize()} {self.name}{tell_predictions(self)}"
+        """The sequence of classes (for labels and values, of numbers), without a full stop."""
+        return f"{self.unit.capitalize()} {self.name}{describe_predictions(self)}"
 
     def summary(self) -> str:
-        """A few sentences: the classes it went through, its turning point and why, and what the causes sum to."""
+        """A few sentences: the sequence of classes, the turning point and its causes, and the sums of the causes."""
         return "\n".join(self.sentences())
 
     def sentences(self) -> list[str]:
         """The summary, one by one."""
-        told = [f"{self.headline}."]
+        lines = [f"{self.headline}."]
         if (s := self.turning_point) is None:
-            told.append("Its prediction never moved.")
+            lines.append("Its prediction never moved.")
         else:
             measured = "distance" if self.output.kind == VALUE else "KL"
-            told.append(f"It moved the most from {self.step_name(s)} ({measured} {self.kl[s]:.3g}){self._why(s)}.")
+            lines.append(f"It moved most from {self.step_name(s)} ({measured} {self.kl[s]:.3g}){self._why(s)}.")
         if self.unbroken and self.turning_point is not None:
             _, weights = self.view
             total = sum(self._totals(range(self.num_steps)))
-            told.append(
+            lines.append(
                 f"From first to last {self.measure} changed by {signed(float(total @ weights))}: "
                 f"{self._split(range(self.num_steps), weights)}; the steps sum to it to within {self.residual:.0e}."
             )
-        told += [
+        lines += [
             f"{self.step_name(s).capitalize()} is not explained: {note}"
             for s, note in enumerate(self.notes)
             if note and not np.isnan(self.kl[s])
         ]
-        return told
+        return lines
 
     def __len__(self) -> int:
         """How many snapshots it runs over."""
@@ -311,21 +314,21 @@ class Story(Saved):
         return show(self.summary(), self.to_frame())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold, with the format's name and version; None for logits that are not there."""
+        """Plain values for JSON, with the format's name and version; None for missing logits."""
         logits = [row.tolist() if here else None for row, here in zip(self.logits, self.present, strict=True)]
         return {**super().to_dict(), "logits": logits}
 
     @classmethod
     def unpack(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The explanations read, and rows of nan in place of logits that are not there."""
-        rows, told = values.get("logits"), values.get("explanations")
+        """Read the explanations; missing logits become rows of nan."""
+        rows, explanations = values.get("logits"), values.get("explanations")
         if isinstance(rows, list):
             width = next((len(row) for row in rows if isinstance(row, list)), 0)
             numbers = (number for row in rows if isinstance(row, list) for number in row)
             require(all(number == number for number in numbers), "`logits` should be finite, or null; got nan")
             values = values | {"logits": [[np.nan] * width if row is None else row for row in rows]}
-        if isinstance(told, list):
-            values = values | {"explanations": [_read_step(step, e) for step, e in enumerate(told)]}
+        if isinstance(explanations, list):
+            values = values | {"explanations": [_read_step(step, e) for step, e in enumerate(explanations)]}
         return values
 
     def check(self) -> None:
@@ -336,15 +339,17 @@ class Story(Saved):
         require(width > 0 and self.present.any(), "`logits` should have classes, and some snapshot the target")
         require(np.isfinite(self.logits[self.present]).all(), "`logits` should be finite, or null")
         require(width == 1 or self.output.kind != BINARY, f"`output` should be binary of one logit only; got {width}")
-        for both, told in zip(self.both, self.explanations, strict=True):
-            fits = told is None or (both and (told.unit, told.output.kind) == (self.unit, self.output.kind))
+        for both, explanation in zip(self.both, self.explanations, strict=True):
+            fits = explanation is None or (
+                both and (explanation.unit, explanation.output.kind) == (self.unit, self.output.kind)
+            )
             require(fits, "`explanations` should be of what the story is of, between snapshots that have the target")
 
     def _parts(self) -> Iterator[tuple[range, FloatArray]]:
         """Unbroken parts: their steps, and the change of the logits over them."""
-        for told, group in groupby(range(self.num_steps), lambda s: self.explanations[s] is not None):
+        for explanation, group in groupby(range(self.num_steps), lambda s: self.explanations[s] is not None):
             steps = list(group)
-            if told:
+            if explanation:
                 yield range(steps[0], steps[-1] + 1), self.logits[steps[-1] + 1] - self.logits[steps[0]]
 
     def _totals(self, steps: range) -> list[FloatArray]:
@@ -361,19 +366,19 @@ class Story(Saved):
         return f": {signed(change)} on {self._measured(label)}, {self._split(range(step, step + 1), weights)}"
 
     def _column_view(self, column: int) -> tuple[str, FloatArray]:
-        told = self.class_name(1) if self.output.kind == BINARY else self.column_name(column)
-        return told, self.output.weights(column, column, self.logits.shape[1])
+        name = self.class_name(1) if self.output.kind == BINARY else self.column_name(column)
+        return name, self.output.weights(column, column, self.logits.shape[1])
 
     def _measured(self, label: str) -> str:
         return label if self.output.kind == VALUE else f"the logit of {label}"
 
     def _split(self, steps: range, weights: FloatArray) -> str:
         known = [causes for s in steps if (causes := self.causes[s]) is not None]
-        told = self.told_causes
-        return tell_shares({cause: sum(_share(causes, cause, weights) for causes in known) for cause in told})
+        listed = self.listed_causes
+        return describe_shares({cause: sum(_share(causes, cause, weights) for causes in known) for cause in listed})
 
     @property
-    def told_causes(self) -> tuple[str, ...]:
+    def listed_causes(self) -> tuple[str, ...]:
         """Those of walks, and of rare ones and the model those that some step has."""
         said = {cause for causes in self.causes for cause in causes or ()}
         return tuple(cause for cause in CAUSE_WORDS if cause in said or cause not in (*RARE, MODEL))

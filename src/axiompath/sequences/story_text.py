@@ -1,4 +1,4 @@
-"""A story's classes (or probabilities, or values) and shares -> the sentences that tell them."""
+"""A story's classes (or probabilities, or values) and shares -> sentences."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WORDS = {
 MOST_CLAUSES = 6  # of a headline; a node that changes its class at every step would fill a page
 
 
-def tell_predictions(story: Story) -> str:
+def describe_predictions(story: Story) -> str:
     """What a target was predicted to be, snapshot by snapshot, as the rest of a sentence about it."""
     if story.output.kind not in (CLASSES, BINARY):
-        return f": {story.column_name(story.column or 0)} was {tell_numbers(story)}"
-    return f" {tell_classes(story)}"
+        return f": {story.column_name(story.column or 0)} was {describe_numbers(story)}"
+    return f" {describe_classes(story)}"
 
 
-def tell_classes(story: Story) -> str:
+def describe_classes(story: Story) -> str:
     """The classes that it went through."""
     label = story.classes[0]
     if label is not None and set(story.classes) == {label}:
@@ -40,19 +40,19 @@ def tell_classes(story: Story) -> str:
     return _join(list(_clauses(story)), "changed {} times more")
 
 
-def tell_numbers(story: Story) -> str:
+def describe_numbers(story: Story) -> str:
     """The probability of a label, or a value, at each snapshot that has it."""
     seen = [i for i in range(len(story.snapshot_names)) if story.present[i]]
     shown = dict(zip(seen, story.show_numbers(seen), strict=True))
-    told = [f"{shown.get(i, 'absent')} at {snapshot}" for i, snapshot in enumerate(story.snapshot_names)]
-    return _join(told, "{} more")
+    items = [f"{shown.get(i, 'absent')} at {snapshot}" for i, snapshot in enumerate(story.snapshot_names)]
+    return _join(items, "{} more")
 
 
-def tell_shares(shares: dict[str, float]) -> str:
+def describe_shares(shares: dict[str, float]) -> str:
     """A change by cause, the largest part first; those that did nothing are left out."""
     ranked = sorted((kind for kind in shares if shares[kind] != 0), key=lambda kind: -abs(shares[kind]))
-    told = [f"{signed(shares[kind])} from {WORDS[kind]}" for kind in ranked]
-    return ", ".join(told) or "nothing that reaches it changed"
+    items = [f"{signed(shares[kind])} from {WORDS[kind]}" for kind in ranked]
+    return ", ".join(items) or "nothing that reaches it changed"
 
 
 def signed(value: float) -> str:
@@ -65,12 +65,12 @@ def _clauses(story: Story) -> Iterator[str]:
     seen: set[int] = set()
     before: int | None = None
     way = "in" if story.output.kind == CLASSES else "as"
-    told = [(i, label) for i, label in enumerate(story.classes) if label is not None]
-    told = [(i, label) for i, label in told if i == 0 or label != story.classes[i - 1]]
-    chances = [_chance(story, i, label) for i, label in told]
+    turns = [(i, label) for i, label in enumerate(story.classes) if label is not None]
+    turns = [(i, label) for i, label in turns if i == 0 or label != story.classes[i - 1]]
+    chances = [_chance(story, i, label) for i, label in turns]
     # One logit's chances are all of a yes: the digits must show on which side of a half each is.
     texts = show_apart(chances) if story.output.kind == BINARY else [f"{chance:.2f}" for chance in chances]
-    shown_at = {i: _whose(story) + text for (i, _), text in zip(told, texts, strict=True)}
+    shown_at = {i: _whose(story) + text for (i, _), text in zip(turns, texts, strict=True)}
     for i, (label, snapshot) in enumerate(zip(story.classes, story.snapshot_names, strict=True)):
         if label is not None and label != before:
             shown = f"{_named(story, label).removeprefix('in ')} ({shown_at[i]})"
@@ -87,7 +87,7 @@ def _clauses(story: Story) -> Iterator[str]:
 
 
 def _named(story: Story, label: int) -> str:
-    """Where it is: in a class; of one logit the answer alone."""
+    """A class with "in" before it; for a single logit only the answer."""
     return f"{'in class ' * (story.output.kind == CLASSES)}{story.class_name(label)}"
 
 
@@ -101,8 +101,8 @@ def _whose(story: Story) -> str:
     return "" if story.output.kind == CLASSES else f"{story.class_name(1)}: "
 
 
-def _join(told: list[str], left_out: str) -> str:
+def _join(items: list[str], left_out: str) -> str:
     """Clauses as one; where they are many, those in between are counted."""
-    if len(told) > MOST_CLAUSES:
-        told = [*told[: MOST_CLAUSES - 2], left_out.format(len(told) - MOST_CLAUSES + 1), told[-1]]
-    return f"{', '.join(told[:-1])}{' and ' if len(told) > 1 else ''}{told[-1]}"
+    if len(items) > MOST_CLAUSES:
+        items = [*items[: MOST_CLAUSES - 2], left_out.format(len(items) - MOST_CLAUSES + 1), items[-1]]
+    return f"{', '.join(items[:-1])}{' and ' if len(items) > 1 else ''}{items[-1]}"

@@ -49,7 +49,7 @@ class Network(NamedTuple):
         return {"mean": "mean", "sum": "sum"}.get(self.conv, self.conv.upper()) + ", weights" * self.weighted
 
 
-class Tried(NamedTuple):
+class TrainedNetwork(NamedTuple):
     """A network that was trained, and what it reached."""
 
     network: Network
@@ -103,7 +103,7 @@ def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, s
     x, edges = data.x.double(), data.edge_index
     weight = None if data.get("edge_weight") is None else data.edge_weight.double()
 
-    def try_one(network: Network) -> Tried:
+    def try_one(network: Network) -> TrainedNetwork:
         settings: dict[str, Any] = {"in_channels": x.shape[1], "hidden_channels": WIDTH_WATCHED}
         settings["out_channels"] = num_classes
         if num_relations:
@@ -125,13 +125,13 @@ def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, s
 
         build = (lambda: RelationGNN(**settings)) if num_relations else (lambda: NodeGNN(**settings))
         model = fit(build, [train], loss_on, judged, NODE_EPOCHS, seed, decay=5e-4)
-        return Tried(network, model, settings, right(model, choose), right(model, judge))
+        return TrainedNetwork(network, model, settings, right(model, choose), right(model, judge))
 
     some = [Network(RGCN, False)] if num_relations else networks_for(data, NODE_NETWORKS)
     common = int(np.bincount(y[train], minlength=num_classes).argmax())
     shown = np.full(len(y), -1)
-    told = np.flatnonzero((y.numpy() >= 0) & is_shown(data.node_names)) if clues else train
-    shown[told] = y.numpy()[told]
+    labelled = np.flatnonzero((y.numpy() >= 0) & is_shown(data.node_names)) if clues else train
+    shown[labelled] = y.numpy()[labelled]
     rules = {
         "the commonest class": np.full(len(judge), common),
         "the class of most neighbours": _class_of_neighbours(data, shown, judge, common, last=False),
@@ -166,7 +166,7 @@ def train_linker(data: Data, seed: int = 0) -> Learned:
     both = torch.from_numpy(np.concatenate([pairs, pairs[::-1]], axis=1))  # either end may be asked for first
     train, choose, judge = _split(np.arange(len(y)), seed)
 
-    def try_one(network: Network) -> Tried:
+    def try_one(network: Network) -> TrainedNetwork:
         settings = {"in_channels": x.shape[1], "hidden_channels": WIDTH_WATCHED // 2, **network._asdict()}
 
         def loss_of(net: nn.Module, _: Any) -> torch.Tensor:
@@ -179,7 +179,7 @@ def train_linker(data: Data, seed: int = 0) -> Learned:
             return rank_auc(scores, y[rows].numpy())
 
         model = fit(lambda: LinkGNN(**settings), [None], loss_of, lambda net: auc(net, choose), LINK_EPOCHS, seed)
-        return Tried(network, model, settings, auc(model, choose), auc(model, judge))
+        return TrainedNetwork(network, model, settings, auc(model, choose), auc(model, judge))
 
     best, table = _best([try_one(network) for network in networks_for(data, LINK_NETWORKS)])
     rules = _rules_of_links(data, graph.numpy(), shown.numpy(), pairs[:, judge])
@@ -192,7 +192,7 @@ def train_linker(data: Data, seed: int = 0) -> Learned:
     return Learned(best.model, best.arguments, facts, np.zeros(0, dtype=np.int64))
 
 
-def _best(tried: list[Tried]) -> tuple[Tried, list[list[Any]]]:
+def _best(tried: list[TrainedNetwork]) -> tuple[TrainedNetwork, list[list[Any]]]:
     """The one that is best on what chooses, the first of equals; and a row for each."""
     best = max(tried, key=lambda one: one.chosen_by)
     return best, [[str(one.network), one.chosen_by, one.score] for one in tried]
@@ -257,7 +257,7 @@ def beats_rules(facts: dict[str, Any]) -> bool:
     return "score" not in facts or bool(facts["score"] >= facts["baseline"] + HARDLY)
 
 
-def tell_warning(facts: dict[str, Any]) -> str:
+def describe_warning(facts: dict[str, Any]) -> str:
     """What a page opens with where the model is worth nothing; else nothing."""
     if beats_rules(facts):
         return ""
@@ -265,7 +265,7 @@ def tell_warning(facts: dict[str, Any]) -> str:
     best = max(rules, key=lambda rule: rules[rule])
     return (
         f"The model does not beat a naive rule ({facts['score']:.1%} against {facts['baseline']:.1%} by {best!r}): "
-        "what it says of nodes or pairs is no fact about them. Give a model of your own (--model), features (--nodes) "
+        "do not read its answers as facts about nodes or pairs. Give your own model (--model), features (--nodes) "
         "or more labels."
     )
 
@@ -276,33 +276,33 @@ def training_table(facts: dict[str, Any]) -> list[tuple[str, float | None, float
     return [*networks, *((str(rule), None, float(score)) for rule, score in facts.get("rules", {}).items())]
 
 
-def tell_training(facts: dict[str, Any], window: str) -> list[str]:
+def describe_training(facts: dict[str, Any], window: str) -> list[str]:
     """What was trained, how well it does, and what one should not conclude."""
-    told = [tell_warning(facts)] if tell_warning(facts) else []
+    lines = [describe_warning(facts)] if describe_warning(facts) else []
     if facts["task"] in (NODES, LINKS_TASK):
         name = facts.get("network", "RGCN" if facts.get("relations") else "GCN")
         among = f", the best of {len(facts.get('networks', ()))} small networks," * (len(facts.get("networks", ())) > 1)
     if facts["task"] == NODES:
-        told += [
+        lines += [
             f"A two-layer {name}{among} was trained on {facts['num_trained']:,} labelled nodes of the first window, "
             f"{window}."
-            + " Of the other half of the labels each is a feature of its node, which its neighbours see."
+            + " The other half of the labels are features of their nodes, which neighbours see."
             * facts["clues"],
-            f"It is right for {facts['score']:.1%} of {facts['num_tested']:,} nodes of that window that training never "
-            f"saw; the best naive rule is right for {facts['baseline']:.1%}.",
+            f"It is right for {facts['score']:.1%} of {facts['num_tested']:,} nodes of that window held out from "
+            f"training; the best naive rule is right for {facts['baseline']:.1%}.",
         ]
     elif facts["task"] == LINKS_TASK:
-        told += [
-            f"A two-layer {name}{among} was trained to tell {facts['num_trained']:,} pairs of the first window "
-            f"({window}) apart: hidden edges, and random pairs without one.",
-            f"A pair that is linked stands above one that is not with probability {facts['score']:.1%} (AUC, on "
-            f"{facts['num_tested']:,} pairs that training never saw; the best naive rule gives "
+        lines += [
+            f"A two-layer {name}{among} was trained to distinguish {facts['num_trained']:,} pairs of the first window "
+            f"({window}): hidden edges, and random pairs without one.",
+            f"It ranks a linked pair above an unlinked one with probability {facts['score']:.1%} (AUC, on "
+            f"{facts['num_tested']:,} pairs held out from training; the best naive rule gives "
             f"{facts['baseline']:.1%}).",
         ]
     else:
-        told.append("The model is the one that was given; it was not trained here.")
+        lines.append("The model was given; it was not trained here.")
     return [
-        *told,
-        "It was not trained again: what moves is the graph. An explanation says, exactly, what moved this model's "
-        "answer; it does not say that the answer is right, nor what would follow if somebody changed the graph.",
+        *lines,
+        "It is not trained again: only the graph changes. An explanation says exactly what moved this model's answer; "
+        "it does not say that the answer is right, nor what would follow if somebody changed the real graph.",
     ]

@@ -57,12 +57,12 @@ LINK_ANSWERS = ("not linked", "linked")
 WEIGHTED_GCN = "GCN, weights"  # which divides by roots of sums of weights
 ASKED = ("pairs", "answers")  # of links
 GIVEN = "given"
-MOST_RELATIONS = 10  # kinds of events that are told apart, where nobody says how many
+MOST_RELATIONS = 10  # kinds of events that become relations of their own, by default
 NUM_PAIRS = 500  # that are asked for at a step of links, unless it is said otherwise
 
 
 class Pace(NamedTuple):
-    """How much is explained, and with how many hands."""
+    """How much is explained, and by how many processes."""
 
     budget: int = 10
     min_kl: float = 0.01
@@ -91,18 +91,17 @@ def watch_events(
     progress: Console | None = None,
     **columns: Any,
 ) -> Watch:
-    """From a list of events to a report: snapshots, a model, every prediction that moved at each step, explained.
+    """From a list of events to a report: make snapshots, train or take a model, explain every prediction that moved.
 
     events and columns (every, window, src, dst, time, weight, relation, most_relations, rule, directed, keep, start,
-    until) are those of `snapshots`; labels a table of `id` and `label`, or a dict. Without any, or with task="links",
-    links are predicted. `model` is yours (a module, or what the command line takes for one); without it the best of a
-    few small networks is trained on the first snapshot. features are those of `nodes`; else, of nodes, half of their
-    labels, and of links a constant and codes of the names.
-    At each step, predictions whose KL is at least `min_kl` are explained, and the `top` that moved most have a page. Of
-    each flip, what did it and the least to undo are found, the largest first, in at most `flip_seconds` a step. Of
-    links, `pairs` of those that came or went are asked for, and `answers` are what no and yes are called. `important`
-    are names of nodes (a list, a file with one per line, or a dict of weights) that the page lists first.
-    Run again with the same folder and more events, it does the steps that are new or damaged, and no others.
+    until) are those of `snapshots`; labels is a table of `id` and `label`, or a dict; without labels, or with
+    task="links", links are predicted. `model` is your own (a module, or a model as on the command line); by default,
+    the best of a few small networks is trained on the first snapshot. features are those of `nodes`; by default, half
+    of the labels (nodes), or a constant and codes of the names (links). At each step, predictions whose KL is at least
+    `min_kl` are explained, and the `top` that moved most have a page. The causes and the undo of each flip are found,
+    largest first, in at most `flip_seconds` per step. For links, `pairs` of those that came or went are predicted, and
+    `answers` names no and yes. `important` names nodes (a list, a file with one per line, or a dict of weights) that
+    the page lists first. A second run into the same folder, with more events, computes only new or damaged steps.
     """
     folder, pace = Path(out), Pace(budget, min_kl, top, workers, flip_seconds)
     check_flip_seconds(flip_seconds)
@@ -154,8 +153,8 @@ def watch_events(
         links_of = some if held.settings["task"] == LINKS_TASK else None
         fresh = []
         for step in steps(network, made, names=made.names, only=_missing_steps(folder, held), links_of=links_of):
-            told = f"Step {step.number} of {len(made) - 1}: {step.before} → {step.after}"
-            console.print(told, highlight=False)
+            line = f"Step {step.number} of {len(made) - 1}: {step.before} → {step.after}"
+            console.print(line, highlight=False)
             found = _do_step(folder, step, made, held, pace)
             fresh.append(step.number)
             if step.number > len(held.steps):

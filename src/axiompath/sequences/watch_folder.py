@@ -24,7 +24,7 @@ from ..scan.scan import Scan, read_scan
 from ..storage.codec import FileForm, Mismatch, Text, decode, is_text, require
 from ..storage.safe import read_json
 from ..storage.writing import write_text
-from .training import LINKS_TASK, NODES, tell_training, tell_warning
+from .training import LINKS_TASK, NODES, describe_training, describe_warning
 
 WATCH, WATCH_FORM = "watch.json", FileForm("watch", 1, remedy="choose another folder")
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
@@ -54,13 +54,13 @@ class WatchedStep:
     score: Annotated[float, Meta(ge=0, le=1)] | None
     edges_expired: Counted = 0  # their last event is older than the window
     num_reached: Counted = 0  # flips of which what did it is known
-    by_time: Share = 0.0  # of what these moved by: the part that time alone did
+    by_time: Share = 0.0  # of what these moved by: the part that is due only to time
     answer: Text = ""  # of the largest flip: what happened, what did it, what would undo it
 
 
 @dataclass(frozen=True)
 class WatchProgress:
-    """What is done so far, and with what."""
+    """The steps done so far, and their settings."""
 
     settings: dict[str, Any]
     facts: dict[str, Any]
@@ -69,23 +69,23 @@ class WatchProgress:
     steps: tuple[WatchedStep, ...] = ()
 
     def save(self, folder: Path) -> None:
-        """Write watch.json, whole."""
+        """Write watch.json, atomically."""
         write_text(folder / WATCH, json.dumps(WATCH_FORM.head | asdict(self), indent=1))
 
     def check(self) -> None:
-        """The settings and facts that are told of it are there."""
+        """The settings and facts that a summary needs are present."""
         words = [*((self.settings.get(name), name) for name in SETTINGS), (self.facts.get("task"), "task")]
         for word, name in words:
             require(isinstance(word, str) and is_text(word), f"`{name}` should be text in `settings` and `facts`")
         trained = self.facts["task"] in (NODES, LINKS_TASK)
         require(not trained or type(self.facts.get("clues")) is bool, "`facts` should say whether there are `clues`")
         try:
-            tell_training(self.facts, self.settings["first"])
+            describe_training(self.facts, self.settings["first"])
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise Mismatch("`facts` should be numbers of the training") from error
 
     def with_step(self, step: WatchedStep) -> WatchProgress:
-        """The same with a step more."""
+        """The same with one more step."""
         return replace(self, steps=(*self.steps, step))
 
 
@@ -101,7 +101,7 @@ def read_progress(folder: Path) -> WatchProgress | None:
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """What a watch has found so far: its folder, and every step."""
+    """The results of a watch: its folder and every step."""
 
     folder: Path
     progress: WatchProgress
@@ -113,12 +113,12 @@ class Watch:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Of the training: task, num_trained, num_tested, score, baseline."""
+        """Facts of the training: task, num_trained, num_tested, score, baseline."""
         return self.progress.facts
 
     @property
     def report(self) -> Path:
-        """The page that leads to everything."""
+        """The index page."""
         return self.folder / PAGE
 
     @property
@@ -133,74 +133,74 @@ class Watch:
         return read_scan(step_folder(self.folder, step))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a step: edges that came and went, predictions that moved, flipped and were explained, the score."""
+        """One row per step: edges added and removed; predictions that moved, flipped and were explained; the score."""
         return pd.DataFrame([asdict(step) for step in self.progress.steps])
 
     @property
     def answer(self) -> str:
-        """What a prediction is, in a word: linked or not is no class."""
+        """The word for a prediction: class, or answer for links."""
         return "answer" if self.progress.settings["task"] == LINKS_TASK else "class"
 
     @property
     def sentences(self) -> list[str]:
-        """What the steps found; what was trained, how well it does, what not to conclude."""
-        warning, *told = tell_training(dict(self.facts), str(self.progress.settings["first"]))
-        if tell_warning(dict(self.facts)):
-            return [warning, *self.findings, *told]
-        return [*self.findings, warning, *told]
+        """The findings of the steps, the model that was trained and its accuracy, and what not to conclude."""
+        warning, *rest = describe_training(dict(self.facts), str(self.progress.settings["first"]))
+        if describe_warning(dict(self.facts)):
+            return [warning, *self.findings, *rest]
+        return [*self.findings, warning, *rest]
 
     @property
     def largest(self) -> int:
-        """The step at which the largest share of the predictions flipped, from 1; of several the first."""
+        """The step at which the largest share of predictions flipped, from 1; the first of several."""
         steps = self.progress.steps
         return 1 + max(range(len(steps)), key=lambda i: steps[i].num_flipped / max(steps[i].num_predicted, 1))
 
     @property
     def findings(self) -> list[str]:
-        """The largest step and its largest flip; then all steps, and whether that one is unusual."""
+        """The largest step and its largest flip, then all steps, and whether the largest is unusual."""
         frame, unit = self.to_frame(), "node" if self.facts["task"] == NODES else "prediction"
         answer, settings = self.answer, self.progress.settings
         if frame.empty:
-            return ["There is no step yet: one snapshot alone."]
+            return ["There is no step yet: only one snapshot."]
         step = self.progress.steps[self.largest - 1]
-        predicted = f"{step.num_predicted:,} {unit}s{' that were asked for' * (settings['task'] == LINKS_TASK)}"
-        told = [
+        predicted = f"{step.num_predicted:,} {unit}s{' asked for' * (settings['task'] == LINKS_TASK)}"
+        lines = [
             f"Largest step, {step.before} to {step.after}: {step.num_flipped:,} of {predicted} went to another "
             f"{answer}; {step.edges_added:,} edges were added, {step.edges_expired:,} expired and "
             f"{step.edges_removed:,} were removed."
         ]
         if step.num_flipped and step.by_time > 0.5:
-            told.append(tell_time(step.by_time, str(settings["window"])))
+            lines.append(describe_time(step.by_time, str(settings["window"])))
         if step.answer:
-            told.append(f"Its largest flip: {step.answer}" if step.num_flipped else step.answer)
-        told.append(
+            lines.append(f"Its largest flip: {step.answer}" if step.num_flipped else step.answer)
+        lines.append(
             f"Over {len(frame)} step{'s' * (len(frame) > 1)}, {frame.num_moved.sum():,} predictions moved and "
             f"{frame.num_flipped.sum():,} went to another {answer}; {frame.num_explained.sum():,} are explained."
         )
         missed = int((frame.num_flipped - frame.num_reached).clip(lower=0).sum())
         if missed:
-            told.append(
-                f"Of {missed:,} flips nobody looked for what did it, for want of time; `flip_seconds` gives them more."
+            lines.append(
+                f"{missed:,} flips have no cause, because the time ran out; a larger `flip_seconds` allows more."
             )
         share = frame.num_flipped / frame.num_predicted.clip(lower=1)
         worst, usual = int(share.to_numpy().argmax()), float(share.median())
         if len(frame) > 2 and share.iloc[worst] > 2 * usual and frame.num_flipped.iloc[worst] >= 10:
-            told.append(
+            lines.append(
                 f"That is more than usual: {share.iloc[worst]:.1%} of the {unit}s, and {usual:.1%} at the median step."
             )
         most = settings.get("pairs")
         if most is not None and (frame.num_predicted >= most).any():
-            told.append(
-                f"At a step {most:,} pairs are asked for at most, drawn from those that came or went; `pairs` sets how "
-                "many."
+            lines.append(
+                f"At most {most:,} pairs are predicted per step, drawn from those that came or went; `pairs` sets the "
+                "number."
             )
         known = frame.score.dropna()
         if len(known) > 1:
-            told.append(
+            lines.append(
                 f"On later snapshots the model is right for {known.min():.1%} to {known.max():.1%} of the labelled "
-                f"nodes that training never saw ({known.iloc[-1]:.1%} on the last), if labels have not changed since."
+                f"nodes held out from training ({known.iloc[-1]:.1%} on the last), if labels have not changed since."
             )
-        return told
+        return lines
 
     def __str__(self) -> str:
         """Everything in words, and the steps as a table."""
@@ -219,16 +219,16 @@ class Watch:
         return words + self.to_frame().round(3).to_html(index=False, max_rows=SHOWN_STEPS)
 
 
-def tell_time(share: float, window: str) -> str:
+def describe_time(share: float, window: str) -> str:
     """That time, and no event, did most of it; and what to do about that."""
-    told = f"{min(share, 1.0):.0%} of what its flips moved by is the work of time: edges older than {window} expired."
+    line = f"{min(share, 1.0):.0%} of the change of its flips is due only to time: edges older than {window} expired."
     if window == "all":
-        return told
-    return f"{told} `window=all` keeps every edge; `rule=count` lets one weaken event by event."
+        return line
+    return f"{line} `window=all` keeps every edge; with `rule=count` an edge weakens event by event."
 
 
 def read_watch(folder: str | Path) -> Watch:
-    """What `watch` wrote."""
+    """Open the folder of a watch."""
     progress = read_progress(Path(folder))
     if progress is None:
         raise MissingFile(f"Expected a watch in {folder} (found none); axiompath.watch_events writes it.")

@@ -17,7 +17,7 @@ from ..outputs import show_apart
 from ..scan.flips import WORTH_A_LOOK
 from ..storage.safe import read_lines
 from ..storage.writing import write_text
-from .training import tell_training, tell_warning, training_table
+from .training import describe_training, describe_warning, training_table
 from .watch_folder import STEP_FOLDER, Watch, WatchedStep
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ def build_page(found: Watch, important: Mapping[str, float]) -> str:
     steps = found.progress.steps
     title = f"What moved: {steps[0].before} to {steps[-1].after}" if steps else "What moved"
     facts, first = dict(found.facts), str(found.progress.settings["first"])
-    warning = tell_warning(facts)
+    warning = describe_warning(facts)
     seen = [one for number in range(1, len(steps) + 1) for one in _see(found, number, important)]
-    told = [sentence for sentence in tell_training(facts, first) if sentence != warning]
+    lines = [sentence for sentence in describe_training(facts, first) if sentence != warning]
     blocks: list[Block] = [Prose([*([warning] if warning else []), *found.findings], lead=True)]
     if steps:
         blocks += [_strips(steps), *_answers(found, seen), _movers(seen), _flips(found, seen), _steps(found)]
-    model: list[Block] = [Prose([*told, f"The graphs: {found.progress.settings['rule']}."])]
+    model: list[Block] = [Prose([*lines, f"The graphs: {found.progress.settings['rule']}."])]
     if training_table(facts):
         model.append(_networks(facts))
     files = (
@@ -123,15 +123,19 @@ def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
 
     for number, step in enumerate(found.progress.steps, 1):
         some = [one for one in seen if one.step == number][:WORTH_A_LOOK]
-        told = [
+        lines = [
             Answer(one.brief.headline, [one.brief.cause, *([one.brief.remedy] if one.brief.remedy else [])],
                    _page_of(number, one.brief))
             for one in some
         ]  # fmt: skip
-        by_time = f" Time did {min(step.by_time, 1.0):.0%} of it." * (step.num_flipped > 0 and step.by_time > 0)
-        missed = f" {step.num_flipped - step.num_reached:,} were not reached." * (step.num_flipped > step.num_reached)
+        by_time = f" {min(step.by_time, 1.0):.0%} of the change is due only to time." * (
+            step.num_flipped > 0 and step.by_time > 0
+        )
+        missed = f" {step.num_flipped - step.num_reached:,} were not analysed in time." * (
+            step.num_flipped > step.num_reached
+        )
         note = f"{step.num_flipped:,} of {step.num_predicted:,} went to another {found.answer}.{by_time}{missed}"
-        yield Answers(f"{step.before} → {step.after}", told, note, _page_of(number))
+        yield Answers(f"{step.before} → {step.after}", lines, note, _page_of(number))
 
 
 def _movers(seen: list[Seen]) -> Block:
@@ -149,8 +153,8 @@ def _movers(seen: list[Seen]) -> Block:
     order = sorted(moved, key=lambda name: -moved[name])[:MOST_MOVERS]
     rows: list[Row] = [[name, float(flips[name]), moved[name]] for name in order]
     columns = [Column("Node"), Column("Predictions", number=True), Column("Probability moved", number=True)]
-    note = "Changes at these nodes are among the causes of so many predictions of others, over all steps."
-    return Table("Nodes that moved the most others", columns, rows, note)
+    note = "Number of predictions of other nodes that have changes at this node among their causes, over all steps."
+    return Table("Nodes that moved the most other predictions", columns, rows, note)
 
 
 def _flips(found: Watch, seen: list[Seen]) -> Block:
@@ -190,7 +194,7 @@ def _steps(found: Watch) -> Block:
             float(step.num_explained),
         ]  # fmt: skip
         rows.append([*row, *([None if step.score is None else Cell(f"{step.score:.1%}", value=step.score)] * judged)])
-    note = "Right: of the labelled nodes that training never saw, after the step." * judged
+    note = "Right: accuracy after the step, on labelled nodes held out from training." * judged
     return Table("Step by step", columns, rows, note)
 
 

@@ -22,7 +22,7 @@ CHUNK = 1 << 22  # edges, or numbers of features, that a sweep over a file holds
 
 
 def cut_runs(sizes: FloatArray, limit: float, most: int | None = None) -> IntArray:
-    """Bounds of the runs, [num_runs + 1]: each sums to the limit at most, unless it is one thing alone; `most` long."""
+    """Bounds of the runs, [num_runs + 1]: each sums to the limit at most, unless it is a single thing; `most` long."""
     total = np.concatenate([[0.0], np.cumsum(sizes)])
     bounds = [0]
     while bounds[-1] < len(sizes):

@@ -22,7 +22,7 @@ RELEASE = "0.3.0"  # the one place where it is written; pyproject.toml reads it 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a record is of."""
+    """The origin of a record."""
 
     release: Text  # of axiompath
     digests: Mapping[Text, Text]  # what of -> digest: "model", "before", "after", ...

@@ -1,5 +1,5 @@
 """A Parquet file -> the same, opened, once its pages were counted: its footer may say anything, and a page of a few
-bytes may unpack to gigabytes or repeat one number a billion times.
+bytes may unpack to gigabytes or repeat one number per billion times.
 
 A column is a chain of pages, each with a header (Thrift's compact protocol) that says how many values it makes and how
 many bytes it unpacks to. Arrow believes these headers; so they, and not the footer, are added up and judged. Where the

@@ -199,11 +199,11 @@ def root_of(reader: Reader, value: Both) -> Both | None:
         )
         if inside:
             assert step is not None
-            alone = all(
+            all_inside = all(
                 reader.kind(part) == FEATURE or (reader.kind(part) == 0 and reader.tensor(part, 1).numel() == 1)
                 for part in step.inputs
             )
-            inside = alone
+            inside = all_inside
         if not inside and one != value:
             if root not in (None, one):
                 return None

@@ -349,7 +349,7 @@ class Reader:
     # Scaling and shifting
 
     def scale(self, value: Value, tensors: Pair, *, of_features: bool, plain: bool = False) -> Value:
-        """Each element times its own number; `plain` where the numbers are of parameters alone."""
+        """Each element times its own number; `plain` where the numbers come only from parameters."""
         value = value.arranged()
         tables = value.table(tensors)
         same = None if of_features else same_in_all(tables, (value.listed(0), value.listed(1)))

@@ -152,7 +152,7 @@ class Recorded(Rule):
 
 
 def _as_before(after: sparse.csr_array, before: sparse.csr_array) -> sparse.csr_array:
-    """`after`, with the value of `before` where the two differ by rounding alone."""
+    """`after`, with the value of `before` where the two differ only by rounding."""
     keys = [
         np.repeat(np.arange(one.shape[0], dtype=np.int64), np.diff(one.indptr)) * one.shape[1] + one.indices
         for one in (before, after)

@@ -1,6 +1,6 @@
 """One run of a model on one graph -> Trace: every tensor operation it made, below modules, autograd and TorchScript.
 
-A dispatch mode sees each operation after all Python has run. Tensors are told apart by what they share: storage,
+A dispatch mode sees each operation after all Python has run. Tensors are identified by what they share: storage,
 offset, shape, strides, and how often the storage was written to, so that writes through views are followed. What leaves
 torch (`.tolist()`, `.numpy()`) is seen by a function mode beside it.
 """
@@ -240,13 +240,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """A value was overwritten: of a view, the whole storage has a new value too."""
         key = _key(target)
         version, whole = self.writes.get(key[0], 0), self.wholes.get(key[0])
-        alone = target.layout != torch.strided or whole is None or _covers(target)
+        whole_target = target.layout != torch.strided or whole is None or _covers(target)
         if whole is None and target.layout == torch.strided and not _covers(target):
             raise refuse(operation.place, "writes into a part of a tensor whose whole is not known.")
         number = self.trace.add(target, operation, kind)
         self.writes[key[0]] = version + 1
         self.bind(target, number)
-        if alone:
+        if whole_target:
             return
         assert whole is not None
         if whole[1] != version:
