@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ HERE = Path(__file__).parent
 NOTEBOOKS = ("tutorial", "how-to-blame", "how-to-events", "how-to-follow-a-node", "how-to-scan")
 # A block after a comment `<!-- not run: why -->` stays among the words.
 BLOCK = re.compile(r"(?<!-->\n)^```python\n(.*?)^```\n(\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+WIDTH = 110  # of what a page shows
 INSTALL = "%pip install -q axiompath"
 BETWEEN = "\x1e"  # stands between what two blocks print
 
@@ -37,13 +39,19 @@ def shown(text: str) -> list[str | None]:
     return [block[3] for block in BLOCK.finditer(text)]
 
 
+def wrap_line(line: str) -> str:
+    """A sentence on lines that a page can show without scrolling; tables are narrower."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(line, WIDTH, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
+
+
 def fill(text: str, stdout: str) -> str:
     """The page with what its blocks printed."""
     printed = iter(stdout.split(BETWEEN + "\n")[1:])
 
     def replace(block: re.Match[str]) -> str:
         output = next(printed)
-        lines = "\n".join(line.rstrip() for line in output.strip("\n").splitlines())
+        lines = "\n".join(wrap_line(line.rstrip()) for line in output.strip("\n").splitlines())
         return block[0] if block[2] is None else f"```python\n{block[1]}```\n\n```text\n{lines}\n```\n"
 
     return BLOCK.sub(replace, text)
