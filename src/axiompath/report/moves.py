@@ -52,7 +52,7 @@ class Moves:
 
 def moves_of_facts(facts: Facts, targets: pd.DataFrame, units: pd.DataFrame, names: dict[int, str]) -> Moves:
     """Of single changes, as `Scan.blame` estimates them."""
-    moved_by = (targets.predicted_after - targets.predicted_before).to_numpy()
+    moved_by = (targets.told_after - targets.told_before).to_numpy()
     carried = estimate_shares(facts, moved_by) * np.sign(moved_by)[facts.targets]
     return Moves(units, facts.changes, facts.targets, carried, np.abs(moved_by), CHANGES, names)
 

@@ -53,7 +53,7 @@ BLAME_COLUMNS: dict[str, dict[str, pa.DataType]] = {
     "num_changes": {
         "id": pa.int64(), "kind": TEXT, "src": pa.int64(), "src_name": TEXT, "dst": pa.int64(), "dst_name": TEXT,
     },
-    "num_targets": {"target": pa.int64(), "predicted_before": pa.float64(), "predicted_after": pa.float64()},
+    "num_targets": {"target": pa.int64(), "told_before": pa.float64(), "told_after": pa.float64()},
     "num_sampled": {"target": pa.int64(), "change": pa.int64(), "share": pa.float64()},
 }  # fmt: skip
 MAY_BE_MISSING = ("src", "src_name", "dst", "dst_name")  # a node has no other end
@@ -131,7 +131,7 @@ class BlamedTargets:
         """One row per target: target, and its prediction before and after."""
         every = np.arange(len(self))
         before, after = (self.predicted(logits, every) for logits in self.logits)
-        return pd.DataFrame({"target": target_column(self.ids), "predicted_before": before, "predicted_after": after})
+        return pd.DataFrame({"target": target_column(self.ids), "told_before": before, "told_after": after})
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,7 +97,7 @@ class Tally:
 def tally_facts(facts: Facts, tables: Sequence[pd.DataFrame], by: Any, output: Output) -> Tally:
     """Sum the estimated shares by change, or by group; the tables are those of changes, targets and the sample."""
     changes, targets, sample = tables
-    moved_by = (targets.predicted_after - targets.predicted_before).to_numpy()
+    moved_by = (targets.told_after - targets.told_before).to_numpy()
     shares = estimate_shares(facts, moved_by)
     codes = np.arange(len(changes))
     groups: list[str] = []
