@@ -90,7 +90,7 @@ class Explainer:
         does not: classes, binary, labels or value; `scales` what a unit of each value is worth. Without `before`, the
         graph `after` is explained against its own nodes without edges. With paths=False the model is not read: `blame`,
         `undo` and `what_if` run it as it is, whatever it is made of, and nothing that asks for paths can be answered.
-        `model_before` is the model that predicted on `before`, where it is another one: of any depth or kind, as long
+        `model_before` is the model that predicted on `before`, if it differs: of any depth or kind, as long
         as it predicts the same thing; what changed is then split between the model and the data.
 
         Of a model that looks back, `before` and `after` are windows: lists of as many snapshots, oldest first, with the

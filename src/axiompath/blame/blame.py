@@ -45,7 +45,7 @@ ALWAYS_EXACT = 16  # players: all subsets of so many are tried whatever the time
 MOST_PLAYERS = 20  # of which all subsets are tried at all
 LARGE_SHARE = 0.1  # from which on three digits behind the point are shown
 MOST_DIGITS = 12
-WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
+WORTH_SAYING = 2.0  # seconds from which on the cost is announced
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +336,7 @@ def _with_time(found: PlayerShares, before: FloatArray) -> PlayerShares:
 
 
 def _shares(evaluator: SubsetEvaluator, values: Any, num_players: int, groups: Any, effort: Effort) -> PlayerShares:
-    """Exact where that is affordable, else by orders; the cost is said where it is worth saying."""
+    """Exact where that is affordable, else by orders; a notice announces a long run."""
     num_subsets = (1 << min(num_players, 62)) if groups is None else count_owen(groups)
     if num_players == 0:
         return exact_shares(values, 0)

@@ -157,7 +157,7 @@ class SubsetEvaluator:
         return found if self.elapsed is None else np.stack([self.elapsed.logits, found[1]])
 
     def subset(self, rows: Any, *, applied: bool, name: str) -> BoolArray:
-        """Truth values of the changes in sight: these rows are `applied`, or all others are. [num_changes]."""
+        """Truth values of the changes that reach it: these rows are `applied`, or all others are. [num_changes]."""
         wanted = np.atleast_1d(np.asarray(list(rows) if isinstance(rows, Iterable) else rows))
         if wanted.size == 0:
             wanted = np.zeros(0, dtype=np.int64)
@@ -306,7 +306,7 @@ class ModelEvaluator:
         return judge
 
     def _by_network(self, field: ReceptiveField, root: RootPlace, ends: Ends | None) -> Evaluator | None:
-        """The network under subsets; None where there is none, or where it does not answer as its own passes did."""
+        """The network under subsets; None if there is none, or where it does not answer as its own passes did."""
         if self.network is None or not knows(self.network) or not self.trusted.get(None, True):
             return None
         run = Variants(self.network, field, root).run

@@ -1,6 +1,6 @@
 """SubsetEngine + Root -> Enough: the fewest changes that, applied to `before`, carry most of its change.
 
-    minimise  |S|    over sets S of changes in sight,    so that  D(after, v(S)) <= (1 - until) D(after, before)
+    minimise  |S|    over sets S of changes that reach it,    so that  D(after, v(S)) <= (1 - until) D(after, before)
 
 with v(S) the logits of the real graph with S applied (of values the distance takes the place of D, as everywhere). The
 search is that of `fewest`: every set of one change, of two, ... while they can be afforded, which proves that no fewer

@@ -1,6 +1,6 @@
 """An evaluator and a goal -> the fewest, or cheapest, changes whose undoing reaches it.
 
-    minimise  cost(U)    over sets U of changes in sight that may be undone,    so that  goal(v(all but U)) > 0
+    minimise  cost(U)    over sets U of changes that reach the target and may be undone,    so that  goal(v(all but U)) > 0
 
 All sets of one change, of two, of three, ... as long as they can be afforded: the first size with a set that does is
 the fewest, proved. Beyond, a search that keeps the best sets of each size, from several orders, and takes away and
@@ -27,7 +27,7 @@ PREFIXES = 16  # of an order, that are tried first
 
 @dataclass(frozen=True, eq=False)
 class Fewest:
-    """The best set, by places among the changes in sight, and what is known of others."""
+    """The best set, by places among the changes that reach it, and what is known of others."""
 
     chosen: IntArray
     proved: bool  # whether nothing cheaper exists
@@ -264,7 +264,7 @@ def _reduce(search: TriedSets, chosen: IntArray) -> IntArray:
 
 
 def _swap(search: TriedSets, chosen: IntArray) -> IntArray | None:
-    """Two of a set for one other: a set that is smaller by one and still does, None where there is none."""
+    """Two of a set for one other: a set that is smaller by one and still does, None if there is none."""
     others = np.setdiff1d(search.free, chosen)
     pairs = list(itertools.combinations(range(len(chosen)), 2))
     if not len(others) or not pairs or len(others) * len(pairs) > SETS_AT_A_TIME or search.left < 0:

@@ -1,4 +1,4 @@
-"""How the user groups changes -> a label for each change in sight."""
+"""How the user groups changes -> a label for each change that reaches it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import InputError, WrongKind
 from .engine import SubsetEvaluator
 
 BY_NODE = "node"
-BY_MODEL, OF_DATA = "model", "data"  # where the model is another one: all other changes are one group
+BY_MODEL, OF_DATA = "model", "data"  # if the model differs: all other changes are one group
 OTHER = "other"
 NO_LABEL = "none"  # where a column says nothing of a change, such as the relation of a node
 
@@ -36,7 +36,7 @@ def label_changes(evaluator: SubsetEvaluator, by: Any, names: Mapping[int, str])
 
 
 def label_rows(table: pd.DataFrame, by: Any, rows: IntArray, beside: tuple[str, ...] = ()) -> list[str]:
-    """The group of each of these rows of `changes()`, whatever they are changes in sight of.
+    """The group of each of these rows of `changes()`, whatever target they reach.
 
     `beside` are the words that may be given besides, which a refusal names.
     """

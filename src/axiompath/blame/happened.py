@@ -14,7 +14,7 @@ from .root import Root
 from .shapley import Effort
 from .undo import Undo, undo_target
 
-MOST_CHANGES = 300  # changes in sight; of more, not even a rough estimate is made in a second
+MOST_CHANGES = 300  # changes that reach a target; for more, not even a rough estimate is made in a second
 EXACT_SUBSETS = 1 << 12  # all of which are tried
 ORDERED_EVALUATIONS = 8192  # along random orders, where there are more
 
@@ -23,7 +23,7 @@ ORDERED_EVALUATIONS = 8192  # along random orders, where there are more
 class Happened:
     """Which changes moved one prediction, and the fewest to undo if its class changed."""
 
-    blame: Blame | None  # None where more changes are in sight than a second does
+    blame: Blame | None  # None if more changes reach it than a second allows
     undo: Undo | None  # None where the class did not change
     num_in_sight: int
 

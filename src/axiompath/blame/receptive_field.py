@@ -126,7 +126,7 @@ class ReceptiveField(ConditionedGraph):
 
     @property
     def num_players(self) -> int:
-        """Changes in sight."""
+        """Changes that reach it."""
         return len(self.rows)
 
     def rows_of(self, numbers: IntArray) -> IntArray:

@@ -74,7 +74,7 @@ class TogglingGraph:
 
     @property
     def num_players(self) -> int:
-        """Changes in sight of some target."""
+        """Changes that reach some target."""
         return len(self.rows)
 
     @cached_property

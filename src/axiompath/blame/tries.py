@@ -85,7 +85,7 @@ class TriedSets:
         return applied[:, :-1]
 
     def margins(self, undone: IntArray, *, all_of_them: bool = True) -> FloatArray:
-        """Margins without these changes: rows of places among the changes in sight, -1 for none. [num_sets].
+        """Margins without these changes: rows of places among the changes that reach it, -1 for none. [num_sets].
 
         Not all of them: those that the time does not hold are minus infinity, so that the others still count.
         """

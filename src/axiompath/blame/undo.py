@@ -167,7 +167,7 @@ def _describe(search: TriedSets, found: Fewest, root: Root, caption: Caption, en
 
 
 def _read_costs(evaluator: SubsetEvaluator, costs: Mapping[int, float] | None) -> FloatArray:
-    """What undoing each change in sight costs; 1 where nothing is said."""
+    """What undoing each change that reaches it costs; 1 where nothing is said."""
     if costs is None:
         return np.ones(evaluator.num_changes)
     if not isinstance(costs, Mapping):

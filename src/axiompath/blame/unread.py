@@ -166,8 +166,8 @@ def _run_on_both(model: Any, before: Any, after: Any, usage: Usage, node_names: 
         raise
     except Exception as error:
         raise InputError(
-            f"The model could not be run on this graph: {type(error).__name__}: {error}; where it is called otherwise "
-            "than model(x, edge_index), say so with `call=lambda model, data: ...`."
+            f"The model could not be run on this graph: {type(error).__name__}: {error}; if it is called otherwise "
+            "than model(x, edge_index), pass `call=lambda model, data: ...`."
         ) from error
     num_hops = count()
     answers = raw.answer(inputs.before), raw.answer(inputs.after)

@@ -110,7 +110,7 @@ class Change:
     descents: tuple[Descents, ...]
     links: tuple[Links | None, ...]  # None below the lowest hop
     like: Change | None = None  # the same up to its nodes, seen from other roots: what is known of these is taken there
-    earlier: tuple[Change, ...] = ()  # the same two graphs under the model before, where that is another one
+    earlier: tuple[Change, ...] = ()  # the same two graphs under the model before, if that differs
 
     @property
     def num_nodes(self) -> int:

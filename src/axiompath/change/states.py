@@ -59,7 +59,7 @@ def move(held: NDArray[np.uint8], marks: NDArray[np.uint16]) -> NDArray[np.uint8
 
 def name_causes(shares: FloatArray) -> list[dict[str, FloatArray]]:
     """Shares by cause [num_targets, len(KINDS), num_classes], that of another model below, by their names; rare ones
-    if not 0. One dict a target, each with an array of its own."""
+    if not 0. One dict per target, each with an array of its own."""
     rare = np.array([cause in RARE for cause in CAUSE_WORDS[: shares.shape[1]]])
     said = ~rare | shares.any(axis=2)
     words = [CAUSE_WORDS[place] for place in np.nonzero(said)[1]]
@@ -69,7 +69,7 @@ def name_causes(shares: FloatArray) -> list[dict[str, FloatArray]]:
 
 
 def are_causes(names: Iterable[str], *, models: int = 1) -> bool:
-    """Whether a record names its causes so: all that are not rare, the model if it is another one, and no other."""
+    """Whether a record names its causes so: all that are not rare, the model if it differs, and no other."""
     words = {*(KINDS if models == 1 else CAUSE_WORDS)}
     return words - {*RARE} <= {*names} <= words
 

@@ -52,7 +52,7 @@ def read_conditions(texts: Iterable[str] | None) -> list[Condition]:
 
 
 def end_if(conditions: list[Condition], steps: Iterable[tuple[str, Scan]]) -> None:
-    """End with status 3 where a condition holds at one of these steps; which one, and where, is said on stderr."""
+    """End with status 3 where a condition holds at one of these steps; which one, and where, is printed to stderr."""
     failed = False
     for name, scan in steps if conditions else ():
         figures = scan.figures()

@@ -86,7 +86,7 @@ class Graphs:
         return self.number(ends[0].strip()), self.number(ends[1].strip())
 
     def links(self, file: Path | None) -> list[tuple[int, int]] | None:
-        """The pairs of a file, one u,v a line; None where there is none."""
+        """The pairs of a file, one u,v per line; None if there is none."""
         from ..storage.safe import read_lines
 
         return None if file is None else [self.link(line) for line in read_lines(file)]
@@ -285,7 +285,7 @@ def open_stories(
 
 
 def read_model_before(sources: Sources, num_graphs: int = 2) -> Any:
-    """The model of the graph before, if it is another one; of two graphs only."""
+    """The model of the graph before, if it differs; of two graphs only."""
     from ..files import read_model
 
     if sources.model_before is None:

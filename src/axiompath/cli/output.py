@@ -94,7 +94,7 @@ def print_json(value: Any) -> None:
 
 
 def records(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a table as plain values, None where there is none."""
+    """The rows of a table as plain values, None if there is none."""
     plain = frame.astype(object).where(frame.notna(), None)
     return [{key: _plain(value) for key, value in row.items()} for row in plain.to_dict("records")]
 
@@ -181,7 +181,7 @@ def list_flips(found: Any) -> Iterator[str]:
         yield brief.summary()
     if found.num_reached < found.num_flipped:
         left = found.num_flipped - found.num_reached
-        yield f"Of {left:,} flips nobody looked for what did it: {found.seconds:g} seconds were over (--flip-seconds)."
+        yield f"{left:,} flips have no cause: the {found.seconds:g} seconds were over (--flip-seconds)."
 
 
 def path_table(explanation: Explanation) -> Table:

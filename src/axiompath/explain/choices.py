@@ -34,7 +34,7 @@ class Choices:
     kl_bound: FloatArray
     status: NDArray[np.object_]
     fewest: NDArray[np.object_]  # as in Selection
-    causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, where it is another one
+    causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, if it differs
     left_out: FloatArray  # [num_answers, 2]: what paths that are not chosen add and take away; nan where not known
     groups: NDArray[np.object_]  # the groups of paths among the chosen, each a tuple of Group
 

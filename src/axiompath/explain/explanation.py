@@ -102,7 +102,7 @@ class Explanation(Saved):
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
     kl_bound: float  # no choice of this size leaves less; with a depth, no choice of as many of its units
     gap: float  # kl_residual - kl_bound
-    fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl; under the model after, where it is another one
+    fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl; under the model after, if it differs
     fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after); under the model before
     completeness: float  # largest difference between the sum of all contributions and the change of a logit
     status: Text
@@ -113,7 +113,7 @@ class Explanation(Saved):
     output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
     groups: tuple[Group, ...] = ()  # those among `paths` that stand for all paths that end so
-    retrained: Retrained | None = None  # where the model is another one than before: what each says by itself
+    retrained: Retrained | None = None  # if the model differs from the one before: what each says by itself
     until: Share | None = None  # the share that the fewest paths were to explain; None where a budget was given
     relations: tuple[
         tuple[Count, Count, Text], ...

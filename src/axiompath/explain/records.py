@@ -1,4 +1,4 @@
-"""Records: what is said of the targets of one batch, as columns; an Explanation of any of them is made when it is read.
+"""Records: the answers for the targets of one batch, as columns; an Explanation of any of them is made when it is read.
 
 Everything that explains comes by here. Whoever wants the answers one by one reads them as a sequence; whoever writes
 thousands of them into a file takes the columns.
@@ -37,11 +37,11 @@ class Records(Sequence[Explanation]):
     common: Mapping[str, Any]  # field of an Explanation -> what it is in all of them
     targets: IntArray  # [num_answers], of links [num_answers, 2]: the user's numbers
     chosen: PathTable  # in the user's numbers
-    causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, where it is another one
+    causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, if it differs
     left_out: FloatArray  # [num_answers, 2]; nan where it is not known
     caption: Caption
     named: bool  # whether the nodes' names are those of the targets
-    retrained: Retrained | None  # of all answers, where the model is another one
+    retrained: Retrained | None  # of all answers, if the model differs
     edge_places: Mapping[int, EdgePlace]  # on the paths of all answers, by their numbers
 
     @cached_property

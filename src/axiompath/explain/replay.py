@@ -177,7 +177,7 @@ def _walk(change: Change, steps: Steps, paths: IntArray) -> BoolArray:
 
 
 def find_entries(layer: LayerChange, above: IntArray, below: IntArray) -> IntArray:
-    """Index of the entry (above, below) in the layer, -1 where there is none."""
+    """Index of the entry (above, below) in the layer, -1 if there is none."""
     return find_in_rows(layer.indptr, layer.indices, above, below)
 
 

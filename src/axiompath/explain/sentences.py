@@ -161,7 +161,7 @@ def path_name(e: Explanation, path: Sequence[int]) -> str:
 
 
 def _verdict_of_models(e: Explanation) -> str:
-    """The same where the model is another one: how much is the model's, how much the data's."""
+    """The same if the model differs: how much is the model's, how much the data's."""
     about, weights = view(e)
     model, data, both = (float(part @ weights) for part in (e.model_share, e.data_share, e.interaction))
     sentence = (

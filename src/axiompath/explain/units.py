@@ -11,7 +11,7 @@ What runs over no changed coefficient belongs to the features of its leaf, a uni
 solvers that choose paths, with their certificate, and judged by a real pass of the network: `before` with exactly these
 coefficients, in these layers, as `after` has them; and `after` with them as they were.
 
-Where the model is another one, the change that the data made is split under each model by itself, and a unit has the
+If the model differs, the change that the data made is split under each model by itself, and a unit has the
 mean of both, as a path has; the model's own share is a row that every choice includes. Each model is then asked by
 itself what it makes of the chosen units.
 """

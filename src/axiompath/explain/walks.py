@@ -78,7 +78,7 @@ def _count_entries(change: Change) -> int:
 
 
 def walk_rows(change: Change, rows: IntArray) -> ListedPaths:
-    """The altered paths of these targets and what they contribute; where the model is another one, under both."""
+    """The altered paths of these targets and what they contribute; if the model differs, under both."""
     sides = [make_table(one, walk_paths(one, rows)) for one in change.by_model]
     table, causes = sides[-1]
     if change.earlier:

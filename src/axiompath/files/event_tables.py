@@ -236,7 +236,7 @@ def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES, *, features: bool 
 
 
 def _read_classes(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
-    """Classes 0, 1, ... of labels, -1 where there is none; their names, unless they are called just that."""
+    """Classes 0, 1, ... of labels, -1 if there is none; their names, unless they are called just that."""
     labels = read_labels(column)
     known = labels[labels.notna() & (labels != "-1")]
     unique = known.unique().tolist()

@@ -166,7 +166,7 @@ def read_features(x: Any, name: str) -> Features:
     if x is None:
         raise InputError(
             f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
-            "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
+            "use `torch.eye(num_nodes)` or degrees if nodes have no features."
         )
     refuse_complex(x, name)
     features: Features

@@ -1,4 +1,4 @@
-"""What is said of edges, as one number per edge: equal weight and features have equal numbers, in their order.
+"""Weight and features of edges, as one number per edge: equal weight and features have equal numbers, in their order.
 
 Whatever compares, lists or exchanges edges by one number each does so with these, and they are taken back to weights
 and features where a model is asked.

@@ -76,7 +76,7 @@ def _last_events(graph: Any, src: IntArray, dst: IntArray, relation: IntArray | 
     asked = relation if typed and relation is not None else np.zeros(len(src), dtype=np.int64)
     wanted = pd.MultiIndex.from_arrays([np.where(dst >= 0, pair_keys(src, np.maximum(dst, 0)), -1), asked])
     place = there.index.get_indexer(wanted)
-    values = np.append(there.to_numpy(), 0)  # also where there is no edge at all
+    values = np.append(there.to_numpy(), 0)  # also if there is no edge
     return values[place], place >= 0
 
 

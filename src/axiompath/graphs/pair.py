@@ -214,7 +214,7 @@ class Pair:
         return None
 
     def name_that_is_a_number(self) -> str | None:
-        """The first name that reads as a whole number, None where there is none."""
+        """The first name that reads as a whole number, None if there is none."""
         for side in (self.before, self.after):
             if side.names is not None:
                 numeric = pyarrow.compute.match_substring_regex(side.names, A_NUMBER)

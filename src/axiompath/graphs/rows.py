@@ -33,7 +33,7 @@ def _spread(starts: IntArray, counts: IntArray) -> IntArray:
 
 
 def find_in_rows(indptr: IntArray, indices: NDArray[np.int32], above: IntArray, below: IntArray) -> IntArray:
-    """Place of each entry (above, below) in a matrix with sorted rows, -1 where there is none."""
+    """Place of each entry (above, below) in a matrix with sorted rows, -1 if there is none."""
     found = np.empty(len(above), dtype=np.int64)
     find_entries(indptr, indices, _whole(above), _whole(below), found)
     return found

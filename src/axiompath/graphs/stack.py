@@ -190,7 +190,7 @@ def _features(data: HeteroData, node_type: str, name: str) -> Any:
         got = "none" if x is None else f"shape {tuple(getattr(x, 'shape', ()))}"
         raise InputError(
             f"Expected {name}[{node_type!r}] to carry features `x` [num_nodes, width] (got {got}); use "
-            "`torch.ones(num_nodes, 1)` where nodes have no features of their own."
+            "`torch.ones(num_nodes, 1)` if nodes have no features."
         )
     refuse_complex(x, f"{name}[{node_type!r}].x")
     return x

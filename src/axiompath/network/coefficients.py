@@ -9,7 +9,7 @@ A rule may say how far its rows look, `reach`: 0 where the messages into V (and 
 row V, 1 where the messages into its senders do too. A rule that does not say is taken to look at the whole graph, and
 is computed anew for all of it whenever anything changes. A rule of reach 1 that needs no more of the messages into its
 senders than their number and weight, and adds `snapshot.unseen` to what it counts, says `heeds_unseen = True`; a rule
-that looks at no edge at all says `reads_edges = False`.
+that does not use edges says `reads_edges = False`.
 
 A rule may divide its own coefficients into what is kept, gained and lost (see change/comparison.py), where the smaller
 of both would not say what it means: it then says how, by `divides`, and has a `divide`. Rules of one `family` are the

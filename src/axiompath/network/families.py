@@ -1,4 +1,4 @@
-"""Rules with a coefficient of its own for every column: one plain rule a column, which together are a family.
+"""Rules with a coefficient of its own for every column: one plain rule per column, which together are a family.
 
 A maximum is taken column by column, and a norm over the nodes of a graph scales each column by its own deviation. Such
 a rule, a ColumnRule, stands for as many plain ones as there are columns. All take the same entries, so that one set of

@@ -123,7 +123,7 @@ def _make_layer(bases: list[Base], fresh: set[int], places: dict[int, slice], co
 
 
 def _columns_of(term: Term, rule: ColumnRule, columns: dict[int, slice], start: int) -> list[Channel]:
-    """One channel a column, each with a rule of its own."""
+    """One channel per column, each with a rule of its own."""
     assert term.weight is None
     first = columns[term.base].start + rule.first
     return [

@@ -324,7 +324,7 @@ def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
     numbers = [f"`{name}`" for name, one in flat if one.is_floating_point()]
     otherwise = "say with `call=lambda model, data: ...` how it is called otherwise."
     if isinstance(error, AttributeError) and "'Tensor' object" in str(error) and error.name in (*fields, "num_nodes"):
-        return "where it takes a Data object, say so, as in `call=lambda model, data: model(data)`."
+        return "if it takes a Data object, pass `call=lambda model, data: model(data)`."
     if any(word in str(error) for word in MISFITS) and widths:
         widths_text = ", ".join(widths)
         return f"pad or select the columns of features that it was trained on (there are {widths_text}), or {otherwise}"
@@ -335,7 +335,7 @@ def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
         )
     if "dtype int" in str(error) and numbers:
         return f"make whole numbers of what names a relation or a kind, by `.long()` ({', '.join(numbers)} are none)."
-    return "where it is called otherwise, say so with `call=lambda model, data: ...`."
+    return "if it is called in another way, pass `call=lambda model, data: ...`."
 
 
 def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -> torch.Tensor:

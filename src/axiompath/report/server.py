@@ -73,7 +73,7 @@ class LocalServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def explain(self, step: int, row: int) -> bytes | None:
-        """The page of one prediction as JSON; None where there is none."""
+        """The page of one prediction as JSON; None if there is none."""
         if not step < len(self.surveys) or not row < len(self.surveys[step].rows["target"]):
             return None
         survey: Survey = self.surveys[step]
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What is said of a request that is none, or of another kind: nothing of it comes back."""
+        """The answer to an invalid request, which repeats nothing of it."""
         self.close_connection = True
         self._send(HTTPStatus(code), b"This is not answered here.", "text/plain; charset=utf-8")
 

@@ -2,7 +2,7 @@
 
 plan.py       which nodes, cut into parts of known cost and memory
 work.py       what a worker does with a part
-parts.py      explanations as Parquet, whole or not at all; flat.py: many of them as arrays
+parts.py      explanations as Parquet, written atomically; flat.py: many of them as arrays
 nodes.py      the table of nodes beside them
 facts.py      what each change does to the targets that it reaches, where changes are blamed; tally.py: their shares
 folder.py     lock, manifest, what is missing

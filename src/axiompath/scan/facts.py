@@ -239,7 +239,7 @@ class FactPlan:
 
 
 def plan_facts(session: Session, rows: IntArray, blame: bool | int, digest: str) -> FactPlan:
-    """What blaming these targets takes, said before it is spent; with a number, of so many of the first."""
+    """What blaming these targets takes, announced in advance; with a number, of so many of the first."""
     if not isinstance(blame, bool) and (not isinstance(blame, int) or blame < 1):
         raise InputError(f"Expected blame=True, or of how many predictions, 1 or more (got {blame!r}).")
     rows = rows if isinstance(blame, bool) else rows[:blame]
@@ -287,7 +287,7 @@ def facts_name(part: int) -> str:
 
 
 def write_facts(folder: Path, part: int, table: pa.Table, notes: dict[str, Any]) -> None:
-    """One file, whole or not at all."""
+    """One file, written atomically."""
     schema = parquet.with_notes(FACTS, notes)
 
     def pieces() -> Iterator[pa.Table]:

@@ -38,7 +38,7 @@ from .run import HandoverError, pack
 
 FLIPS, SUMMARY = FLIP_FILES = "flips.parquet", "summary.json"
 SUMMARY_FORM = FileForm("summary", 1, remedy="run the scan again")
-FLIP_SECONDS = 60.0  # that all flips of a scan may take, unless it is said otherwise
+FLIP_SECONDS = 60.0  # for all flips of a scan, by default
 FLIPS_OF_A_PART = 4
 OF_CHANGES = tuple(kind.replace(" ", "_") for kind in CHANGES)
 FIGURES = ("flips", "moved", "explained", "reached", "by_time", *OF_CHANGES)  # that conditions are about

@@ -409,7 +409,7 @@ def _number_of(name: str) -> str:
 
 
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Write atomically."""
     write_text(folder / MANIFEST, json.dumps(values, indent=1, sort_keys=True) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Records of Explanations -> one Parquet file, whole or not there at all; and back.
+"""Records of Explanations -> one Parquet file, written atomically; and back.
 
 A row is a target. One that failed has its name, its reason in `problem` and nothing else.
 """
@@ -130,7 +130,7 @@ def written_for(path: Path) -> str | None:
 
 
 def write_part(path: Path, found: Iterable[Records | Failure], notes: Mapping[str, Any]) -> None:
-    """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
+    """Write the rows as they come, some at a time; the file appears only when it is complete."""
     schema = parquet.with_notes(pa.schema(list(columns_of(notes["task"]).items())), notes)
 
     def tables() -> Iterator[pa.Table]:

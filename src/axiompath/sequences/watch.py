@@ -58,7 +58,7 @@ WEIGHTED_GCN = "GCN, weights"  # which divides by roots of sums of weights
 ASKED = ("pairs", "answers")  # of links
 GIVEN = "given"
 MOST_RELATIONS = 10  # kinds of events that become relations of their own, by default
-NUM_PAIRS = 500  # that are asked for at a step of links, unless it is said otherwise
+NUM_PAIRS = 500  # links predicted per step, by default
 
 
 class Pace(NamedTuple):
@@ -66,7 +66,7 @@ class Pace(NamedTuple):
 
     budget: int = 10
     min_kl: float = 0.01
-    top: int = 50  # targets with a page of their own, a step
+    top: int = 50  # targets with a page, per step
     workers: int | None = None
     flip_seconds: float = FLIP_SECONDS
 

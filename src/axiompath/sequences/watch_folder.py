@@ -90,7 +90,7 @@ class WatchProgress:
 
 
 def read_progress(folder: Path) -> WatchProgress | None:
-    """What watch.json says; None where there is none."""
+    """What watch.json says; None if there is none."""
     path = folder / WATCH
     if not path.exists():
         return None

@@ -1,1 +1,1 @@
-"""Files that may be damaged or hostile -> values, checked; and records -> files that are whole or not there at all."""
+"""Files that may be damaged or hostile -> values, checked; and records -> files that are written atomically."""

@@ -196,7 +196,7 @@ def _declared(cls: Any) -> dict[str, tuple[Shape | None, Any]]:
 
 
 def _number_type(hint: Any) -> Any:
-    """float64 or int64 of the arrays in a type; None where there are none."""
+    """float64 or int64 of the arrays in a type; None if there are none."""
     if get_origin(hint) is np.ndarray:
         return get_args(get_args(hint)[1])[0]
     return next((found for part in get_args(hint) if (found := _number_type(part)) is not None), None)

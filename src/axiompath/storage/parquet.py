@@ -1,4 +1,4 @@
-"""Tables -> Parquet files, whole or not there at all; parts of a long run -> the same, with a record of their digests.
+"""Tables -> Parquet files, written atomically; parts of a long run -> the same, with a record of their digests.
 
 The digest of a part is taken from the bytes as they are written, not from what the disk gives back later. Its record,
 `part.sha256` beside `part.parquet` in the format of `sha256sum`, is written before the part takes its name: a part

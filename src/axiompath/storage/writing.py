@@ -1,4 +1,4 @@
-"""A path -> a file under that name, whole or not there at all."""
+"""A path -> a file under that name, written atomically."""
 
 from __future__ import annotations
 
