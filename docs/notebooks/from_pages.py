@@ -40,7 +40,9 @@ def shown(text: str) -> list[str | None]:
 
 
 def wrap_line(line: str) -> str:
-    """A sentence on lines that a page can show without scrolling; tables are narrower."""
+    """A sentence on lines that a page can show without scrolling; tables stay as they are."""
+    if "   " in line.strip():
+        return line
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(line, WIDTH, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
 
