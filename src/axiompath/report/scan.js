@@ -42,8 +42,8 @@
     const counted = (key) => sum(steps.map((s) => s[key]));
     const unusual = index.unusual.map((s) => steps[s].name);
     return { name: "all steps", moved: counted("moved"), flipped: counted("flipped"), explained: counted("explained"), total, causes, flows: [...flows.values()].sort((a, b) => b[2] - a[2]), statements,
-      kinds: [...kinds.values()].sort((a, b) => Math.abs(b[2]) - Math.abs(a[2])), spread: [], s: largest?.s, lead: largest ? [`In the step in which most moved, ${largest.step.name}: ${largest.step.lead[0]}`, ...largest.step.lead.slice(1)] : [],
-      coverage: `The ten largest causes of all steps account for ${percent(sum(statements.map((one) => one.carried)))} of the ${what} moved. Choose a step to see all of its own.`,
+      kinds: [...kinds.values()].sort((a, b) => Math.abs(b[2]) - Math.abs(a[2])), spread: [], s: largest?.s, lead: largest ? [`In the step with the largest change, ${largest.step.name}: ${largest.step.lead[0]}`, ...largest.step.lead.slice(1)] : [],
+      coverage: `The ten largest causes of all steps account for ${percent(sum(statements.map((one) => one.carried)))} of the ${what} moved. Choose a step to see all of its causes.`,
       words: [`Over ${count(steps.length)} steps ${count(counted("moved"))} predictions moved${index.flip ? `, ${count(counted("flipped"))} of them ${index.flip}` : ""}. Total change in ${what}: ${amount(total)}.`,
         unusual.length ? `More than usual moved at ${unusual.join(", ")}.` : steps.length > 3 ? "No step moved much more than the others." : ""] };
   };
