@@ -361,7 +361,7 @@ REFUSED = {
     ),
     "a decision on edges": (
         module(lambda p, x, e, w: p[0](x, e) if int(e.max()) > 3 else x),
-        r"forward \(__int__\): .*looks at its edges.*decide from shapes",
+        r"forward \(__int__\): .*looks at its edges.*decide only from shapes",
     ),
     "global pooling": (
         module(lambda p, x, e, w: p[0](x, e) + global_mean_pool(p[0](x, e), None)),

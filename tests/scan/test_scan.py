@@ -273,7 +273,7 @@ def kill_and_go_on(tmp_path, rounds):
         complete = is_complete(folder)
         halfway += not complete and len(parts) > 0
         if not complete and (folder / "manifest.json").exists():
-            with pytest.raises(InputError, match="run the same scan again and it goes on"):
+            with pytest.raises(InputError, match="run the same scan again and it resumes"):
                 axiompath.read_scan(folder)
         if moment % 3 == 0 and parts:
             flipped += 1
