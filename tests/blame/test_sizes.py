@@ -256,6 +256,22 @@ def test_the_answer_says_that_the_model_was_run_directly():
     assert RUN_DIRECTLY in explainer.happened(0).summary()
 
 
+def drop_first(x):
+    _, width = x.shape
+    return x.view(-1, width)
+
+
+def shape_and_compare(x):
+    num_nodes = x.size(0)
+    h = x.view(num_nodes, -1)
+    return -h if 0.5 * num_nodes > 100 else h
+
+
+class Own(pyg.MessagePassing):
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=x, size=(x.size(0), x.size(0)))
+
+
 HARMLESS = {
     "view": lambda x, edges: x.view(x.size(0), -1),
     "reshape": lambda x, edges: x.reshape(x.shape[0], 3, 1).reshape(x.shape[0], x.shape[1]),
@@ -267,6 +283,9 @@ HARMLESS = {
     "softmax": lambda x, edges: x * utils.softmax(x.new_ones(edges.size(1)), edges[1], num_nodes=x.size(0)).sum(),
     "degree": lambda x, edges: x * utils.degree(edges[1], x.size(0)).unsqueeze(1),
     "scatter": lambda x, edges: utils.scatter(x[edges[0]], edges[1], dim_size=x.size(0)),
+    "width of a shape": lambda x, edges: x / math.sqrt(x.shape[-1]) * math.log(x.size()[1]),
+    "dropped": lambda x, edges: drop_first(x),
+    "own layer": lambda x, edges: Own()(x, edges),
     "loops": lambda x, edges: x + utils.add_self_loops(edges, num_nodes=x.size(0))[0][0, 0],
 }
 HARMFUL = {
@@ -288,6 +307,14 @@ HARMFUL = {
     "ones_like": lambda x, edges: x * (torch.ones_like(x).sum() > 100),
     "numbers": lambda x, edges: x if torch.tensor([x.size(0)]).max() > 100 else -x,
     "arange": lambda x, edges: x if torch.arange(x.size(0)).max() > 100 else -x,
+    "range": lambda x, edges: x * sum(1 for _ in range(x.size(0))),
+    "math.log": lambda x, edges: x * math.log(edges.size(1)),
+    "math.gcd": lambda x, edges: x * math.gcd(x.shape[0], 2),
+    "a float first": lambda x, edges: -x if 0.5 * x.size(0) > 100 else x,
+    "numpy": lambda x, edges: x * float(np.log(x.size(0))),
+    "text": lambda x, edges: x * float(f"{x.size(0)}"),
+    "a list's index": lambda x, edges: x * [1.0, 2.0, 3.0, 4.0, 5.0, 6.0][x.shape[0]],
+    "shaped and compared": lambda x, edges: shape_and_compare(x),
     "mask": lambda x, edges: x if edges[:, edges[0] < edges[1]].size(1) > 100 else -x,
     "data": lambda x, edges: x if Data(x=x, edge_index=edges).num_nodes > 100 else -x,
     "num_edges": lambda x, edges: x if Data(x=x, edge_index=edges).num_edges > 100 else -x,
@@ -311,6 +338,9 @@ def test_a_model_that_computes_or_decides_with_a_size_is_noticed(use):
 
 
 THRESHOLDS = {
+    "a float first": lambda x, edges: 1.0 if 0.5 * x.size(0) > 100 else 2.0,
+    "range": lambda x, edges: 1.0 + (len(range(x.size(0))) > 100),
+    "gcd": lambda x, edges: float(math.gcd(edges.shape[1], 1000)),
     "nodes": lambda x, edges: 1.0 if x.size(0) > 100 else 2.0,
     "edges": lambda x, edges: 1.0 if len(edges.t()) > 100 else 2.0,
     "parity": lambda x, edges: 1.0 + edges.size(1) % 2,

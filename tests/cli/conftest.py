@@ -9,7 +9,7 @@ from support.processes import run
 def demo(tmp_path_factory):
     """What `axiompath demo` wrote, and what it said."""
     folder = tmp_path_factory.mktemp("demo")
-    result = run("demo", "--out", folder)
+    result = run("demo", "--out", folder, columns=80)
     assert result.returncode == 0, result.stderr
     return folder, result
 

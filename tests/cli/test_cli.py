@@ -38,7 +38,13 @@ def test_the_demo_explains_and_writes_a_report(demo):
 
 def test_piped_output_has_no_escape_codes(demo):
     assert ESCAPE not in demo[1].stdout
-    assert ESCAPE not in demo[1].stderr
+    assert demo[1].stderr == "", "not even a warning of torch's"
+
+
+def test_no_line_is_wider_than_the_terminal(demo):
+    """But where it names a file, which is to be copied."""
+    folder, result = demo
+    assert max(len(line) for line in result.stdout.splitlines() if str(folder) not in line) <= 80
 
 
 def test_paths_are_grouped_to_a_depth(call, files):

@@ -392,6 +392,9 @@ def test_a_target_that_did_not_change_says_at_which_step_it_last_did(call, tmp_p
         assert ("None of the 3 changes reaches it." in told) == (command == "blame")
         assert "Nothing smaller" not in told
         assert f"It last changed at step 1 ({names[0]} → {names[1]}): ask with --step 1." in told
+    code, _, err = call("undo", model, tmp_path / "s", "-t", "a", "--to", 2)
+    assert code == 2
+    assert "prediction changed at this step (got 'a'). It last changed at step 1" in err
     assert (
         "It changed at no step before step 1, either."
         in call("blame", model, tmp_path / "s", "--step", 1, "-t", "x")[1]

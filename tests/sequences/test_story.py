@@ -169,6 +169,14 @@ def test_absent_nodes_are_told_and_break_the_sum_into_parts(karate):
     assert Story.from_dict(json.loads(json.dumps(returned.to_dict()))).classes == returned.classes
 
 
+def test_a_step_that_nothing_altered_is_explained_by_no_path(karate):
+    model, snapshots = karate
+    (story,) = build_stories(model, [snapshots[0], *snapshots[:2]], [8])
+    assert [len(one.paths) > 0 for one in story.explanations] == [False, True]
+    assert story.notes == ("", "")
+    assert "absent" not in story.summary()
+
+
 def test_a_step_that_is_too_large_has_the_sentence_and_the_story_goes_on(karate):
     model, snapshots = karate
     large, small = build_stories(model, snapshots, [8, 12], 2, memory="10KB")

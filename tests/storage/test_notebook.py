@@ -84,7 +84,7 @@ def test_one_target_of_a_scan(scan):
 def test_a_scan_says_why_not_all_were_explained(scan, explainer, tmp_path):
     left = scan.manifest["num_moved"] - len(scan)
     assert left > 0
-    assert f"The other {left:,} moved by less than 0.01 nats (min_kl) and kept their class." in scan.summary
+    assert f"The other {left:,} moved by less than 0.01 nats and kept their class." in scan.summary
     flips = explainer.scan(tmp_path / "f", 3, only_flips=True, workers=1, progress=False)
     assert "kept their class, and only flips were asked for" in flips.summary
 

@@ -6,9 +6,11 @@ shape a tensor, as in `h.view(h.size(0), -1)`, do no harm; nor does what torch a
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Callable, Iterable
-from types import FrameType
+from functools import lru_cache
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ LIBRARIES = {"torch", "torch_geometric", "torch_scatter", "torch_sparse", "torch
 WRAPPERS = {"torch._tensor", "torch.overrides"}  # Python code of torch between a call and the watch
 GENERATED = ("_propagate", "_edge_updater")  # modules that PyG writes for a convolution, named after its own
 QUERIES = {"size", "shape", "numel", "nelement", "nbytes", "stride"}
+PLAIN = {"__hash__", "__int__"}  # of which Python wants a plain number
 UNCOUNTED = {"__len__", "__iter__", "unbind"}  # Python takes a plain number from these, or as many rows as there are
 FILLED = {
     f"{start}{name}{end}"
@@ -35,16 +38,24 @@ class SizeWatch(TorchFunctionMode):
     """Notices whether anyone but torch and PyG computes or decides with a number of nodes or edges.
 
     Every size that a tensor reports is a `Count`, which notices arithmetic and comparisons. Python's `range` and
-    `math`, and a float that stands before it, take one unnoticed; comparing answers on graphs of several sizes finds
-    these.
+    `math.log`, a list's index and a float that stands before it take one unnoticed. So every use that the model's code
+    makes of a size it has asked for must be seen, as that by torch or a library: one that is not may be anything.
     """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.used = False
+        self.noticed = False
+        self.expected: dict[
+            int, tuple[Count, int]
+        ] = {}  # sizes asked for, and uses not seen yet; kept, so that ids last
         self.counts: set[int] = set()  # of nodes and edges in the graph that is run
         self.constants = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
         self.filled: dict[int, torch.Tensor] = {}  # tensors that hold nothing but their size; kept, so that ids last
+
+    @property
+    def used(self) -> bool:
+        """Whether a size was used so, or in a way that was not seen."""
+        return self.noticed or bool(self.expected)
 
     def on(self, data: Data) -> SizeWatch:
         """The same watch, for a run on this graph."""
@@ -62,20 +73,25 @@ class SizeWatch(TorchFunctionMode):
         while frame.f_back is not None and frame.f_globals.get("__name__") in WRAPPERS:
             frame = frame.f_back
         if operation in QUERIES:
-            return self._counted(result, operation, args)
+            found = self._counted(result, operation, args)
+            if not _is_library(frame):
+                self._expect(found, frame)
+            return found
         if operation in UNCOUNTED:
             self.notice(frame, id(args[0]) not in self.constants)
             return result
         given = list(_leaves((args, kwargs)))
         tensors = [one for one in given if isinstance(one, torch.Tensor)]
-        sized = any(isinstance(one, Count) for one in given)
+        sized = [one for one in given if isinstance(one, Count)]
+        for size in sized:
+            self.saw(size)
         if operation in FILLED:
             if isinstance(result, torch.Tensor) and (sized or tensors) and not _is_library(frame):
                 self.filled[id(result)] = result
         elif tensors and all(id(one) in self.filled for one in tensors):
             self.notice(frame)
         else:
-            self.notice(frame, sized and operation not in SHAPED)
+            self.notice(frame, bool(sized) and operation not in SHAPED)
             if tensors and operation.endswith("_"):  # writes into the first
                 self.filled.pop(id(tensors[0]), None)
         return result
@@ -83,7 +99,23 @@ class SizeWatch(TorchFunctionMode):
     def notice(self, frame: FrameType, harmful: bool = True) -> None:
         """Something harmful was done by the code of this frame."""
         if harmful and not _is_library(frame):
-            self.used = True
+            self.noticed = True
+
+    def saw(self, size: Count) -> None:
+        """One of the uses of a size."""
+        _, left = self.expected.get(id(size), (size, 0))
+        if left > 1:
+            self.expected[id(size)] = size, left - 1
+        else:
+            self.expected.pop(id(size), None)
+
+    def _expect(self, found: Any, frame: FrameType) -> None:
+        """That the code of this frame uses what it has just been given, where it goes on to use it."""
+        sizes = found if isinstance(found, tuple) else (found,)
+        for place, number in _uses(frame.f_code, frame.f_lasti, isinstance(found, tuple)).items():
+            size = sizes[place]
+            if isinstance(size, Count) and number:
+                self.expected[id(size)] = size, number
 
     def count(self, number: int) -> Count:
         """A number that is noticed."""
@@ -118,8 +150,9 @@ def _noticing(name: str) -> Callable[..., Any]:
 
     def method(self: Count, *others: Any) -> Any:
         self.watch.notice(sys._getframe(1))
+        self.watch.saw(self)
         result = operation(self, *others)
-        return self.watch.count(result) if type(result) is int and name != "__hash__" else result
+        return self.watch.count(result) if type(result) is int and name not in PLAIN else result
 
     return method
 
@@ -132,6 +165,28 @@ for _name in (
     "bit_length",
 ):  # fmt: skip
     setattr(Count, _name, _noticing(_name))
+
+
+@lru_cache
+def _uses(code: CodeType, asked: int, several: bool) -> dict[int, int]:
+    """Of a size that an instruction asked for, or of `several` by place: how often the code names it from then on.
+
+    A shape that is neither unpacked nor indexed at once is left to torch, which takes it as a whole.
+    """
+    following = [one for one in dis.get_instructions(code) if one.offset > asked]
+
+    def named(place: int) -> int:
+        name = following[place].argval if following[place].opname == "STORE_FAST" else None
+        return 1 if name is None else sum("LOAD_FAST" in one.opname and one.argval == name for one in following)
+
+    first = following[0]
+    if not several:
+        return {0: named(0)}
+    if first.opname == "UNPACK_SEQUENCE":
+        return {place: named(place + 1) for place in range(first.argval)}
+    if isinstance(first.argval, int) and following[1].opname == "BINARY_SUBSCR":
+        return {first.argval: named(2)}
+    return {}
 
 
 def _is_library(frame: FrameType) -> bool:

@@ -70,6 +70,8 @@ class Undo(ChangeRecord):
     def sentence(self) -> str:
         """What to undo, and whether a smaller set is excluded."""
         who = f"{self.unit} {self.name}"
+        if not self.num_in_sight:
+            return f"No change reaches {who}."
         if not self.restored:
             return f"No set of changes was found whose undoing gives {who} {self.goal}. {self.how}"
         count = f"{len(self.changes)} of the {self.num_in_sight:,} changes that reach it"

@@ -184,11 +184,18 @@ def undo(
     pair = read_pair(before, after, sources)
     say_step(pair.step, json=json)
     explainer = open_explainer(model, pair, sources, paths=paths)
+    targets = asked_or_most_moved(explainer, pair, target, flipped=to is None and below is None)
+    if pair.step is not None and target:
+        for text, one in zip(target, targets, strict=True):
+            explainer.session.root(one)  # refuses what neither graph has
+            if one not in set(explainer.moved().target):
+                last = describe_last_change(model, sources, pair, text)
+                raise InputError(f"Expected a target whose prediction changed at this step (got {text!r}). {last}")
     found = [
         explainer.undo(
             one, to=to, below=below, keep=keep or (), every=every, open_nodes=open_nodes, seconds=seconds
         )
-        for one in asked_or_most_moved(explainer, pair, target, flipped=to is None and below is None)
+        for one in targets
     ]  # fmt: skip
     if json:
         print_json([item.to_dict() for item in found])
@@ -368,7 +375,7 @@ def scan(
         ends = {side: str(file.path) for side, file in zip(("before", "after"), files[step.number - 1 :], strict=False)}
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), **ends, **counts})
-        console.print(f"[bold]{escape(step.before)} → {escape(step.after)}[/]: {done.summary}", highlight=False)
+        console.print(f"[bold]{escape(step.before)} → {escape(step.after)}[/]: {escape(done.summary)}", highlight=False)
         for line in list_flips(done.flips()):
             console.print(line, markup=False, highlight=False)
         if blame:

@@ -143,8 +143,8 @@ class Scan:
         if left <= 0 or "min_kl" not in asked:
             return ""
         if asked.get("only_flips"):
-            return f" The other {left:,} kept their class, and only flips were asked for (only_flips)."
-        return f" The other {left:,} moved by less than {asked['min_kl']:g} nats (min_kl) and kept their class."
+            return f" The other {left:,} kept their class, and only flips were asked for."
+        return f" The other {left:,} moved by less than {asked['min_kl']:g} nats and kept their class."
 
     @property
     def summary(self) -> str:

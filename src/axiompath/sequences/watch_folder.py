@@ -191,7 +191,7 @@ class Watch:
         most = settings.get("pairs")
         if most is not None and (frame.num_predicted >= most).any():
             lines.append(
-                f"At most {most:,} pairs are predicted per step, drawn from those that came or went; `pairs` sets the "
+                f"At most {most:,} pairs are predicted per step, drawn from those that came or went; --pairs sets the "
                 "number."
             )
         known = frame.score.dropna()
@@ -224,7 +224,7 @@ def describe_time(share: float, window: str) -> str:
     line = f"{min(share, 1.0):.0%} of the change of its flips is due only to time: edges older than {window} expired."
     if window == "all":
         return line
-    return f"{line} `window=all` keeps every edge; with `rule=count` an edge weakens event by event."
+    return f"{line} --window all keeps every edge; with --rule count an edge weakens event by event."
 
 
 def read_watch(folder: str | Path) -> Watch:

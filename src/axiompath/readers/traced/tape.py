@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -300,21 +299,20 @@ def user_line() -> str:
 def record(model: nn.Module, run: Callable[[], Any], inputs: dict[str, torch.Tensor], features: Iterable[str]) -> Trace:
     """Run once, and again in float64 where the model's own numbers are shorter."""
     recorder = Recorder(model, inputs, features)
-    fast = torch.backends.mha.get_fastpath_enabled()
+    fast, mkldnn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    torch._C._set_mkldnn_enabled(False)  # `mkldnn.flags` would set TF32, too, of which some releases of torch warn
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="TF32 acceleration")  # flags() sets that, too
-            with (
-                torch.no_grad(),
-                torch.backends.mkldnn.flags(enabled=False),
-                torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
-                Watchdog(recorder),
-                recorder,
-            ):
-                result = run()
+        with (
+            torch.no_grad(),
+            torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+            Watchdog(recorder),
+            recorder,
+        ):
+            result = run()
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+        torch._C._set_mkldnn_enabled(mkldnn)
     if not isinstance(result, torch.Tensor):
         raise UnreadableModel(
             f"forward: expected the model to return one tensor of logits (got {type(result).__name__})."
