@@ -1,6 +1,6 @@
 """An evaluator and a goal -> the fewest, or cheapest, changes whose undoing reaches it.
 
-    minimise  cost(U)    over sets U of changes that reach the target and may be undone,    so that  goal(v(all but U)) > 0
+    minimise  cost(U)    over sets U of changes that reach it and may be undone,    so that  goal(v(all but U)) > 0
 
 All sets of one change, of two, of three, ... as long as they can be afforded: the first size with a set that does is
 the fewest, proved. Beyond, a search that keeps the best sets of each size, from several orders, and takes away and
