@@ -60,7 +60,7 @@ class TwoLayers(nn.Module):
 
 
 def run_flips(settings: FlipSettings, out: Path, *, root: str | Path | None = None) -> pd.DataFrame:
-    """`flips.parquet`, a row a flip: changes in sight, how many undo it, whether that is proved, seconds."""
+    """`flips.parquet`, a row per flip: changes in sight, how many undo it, whether that is proved, seconds."""
     rows: list[dict[str, object]] = []
     for name in settings.datasets:
         steps = list(_steps(name, settings, root))

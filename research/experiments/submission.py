@@ -4,7 +4,7 @@
 
 It is called with those of the further arguments `changes` (the table that `Explainer.changes()` gives), `seed` and
 `arguments` (what the model takes beside x and edge_index, for each side) that it names. What comes back is one finite
-number a row of `changes`, or a mapping from ids of changes to numbers, or a DataFrame with a column `id` and, unless
+number per row of `changes`, or a mapping from ids of changes to numbers, or a DataFrame with a column `id` and, unless
 its rows stand in order already, `score`; changes that it leaves out come last.
 """
 

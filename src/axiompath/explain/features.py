@@ -19,7 +19,7 @@ from .replay import own_paths
 
 
 def list_features(engine: PathEngine, row: int, paths: Any = None, names: Any = None) -> pd.DataFrame:
-    """One row a column of a node, or of an edge: node, name, column, before, after, share, shares of every logit.
+    """One row per column of a node, or of an edge: node, name, column, before, after, share, shares of every logit.
 
     Without paths, of every node or edge whose features changed: all sum to the causes of features. With paths, of the
     leaves of these, path by path: the shares of one sum to its contribution. `share` is of the new class's logit

@@ -115,7 +115,7 @@ def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntA
         positions[-1] = Suffixes(here.node, here.parent, biased & ~whole, altered, whole)
         going = np.flatnonzero(~ends & (suffix >= 0))
         going = going[~whole[suffix[going]]]
-        # One number a pair, since numpy sorts numbers much faster than pairs.
+        # One number per pair, since numpy sorts numbers much faster than pairs.
         found, where = np.unique(suffix[going] * span + paths[going, p], return_inverse=True)
         suffix = np.full(len(paths), -1)
         suffix[going] = where

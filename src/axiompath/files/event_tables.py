@@ -222,7 +222,7 @@ def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES, *, features: bool 
     if key is None:
         raise InputError(f"Expected a column `id` in {what} (got {listed(table)}).")
     if table.empty:
-        raise InputError(f"Expected a row a node in {what} (it has none).")
+        raise InputError(f"Expected a row per node in {what} (it has none).")
     names = read_labels(table[key])
     if names.isna().any():
         raise InputError(f"Expected a node in every row of {what} (row {int(np.argmax(names.isna())) + 1} has none).")

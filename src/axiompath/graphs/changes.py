@@ -1,9 +1,9 @@
 """(Snapshot before, Snapshot after) -> the table of what happened to the graph, before any model looks at it.
 
-One row a change, and an edge is compared with its like: of the edges from u to v (and of one relation, where edges have
-types) that the two snapshots list, equal ones are the same edge; what is left is matched in order of weight, and each
-such pair is one edge *reweighted*; what has no partner then was *added* or *removed*. So a parallel edge more is one
-edge added, not another weight, and an edge of another relation is one removed and one added.
+One row per change, and an edge is compared with its like: of the edges from u to v (and of one relation, where edges
+have types) that the two snapshots list, equal ones are the same edge; what is left is matched in order of weight, and
+each such pair is one edge *reweighted*; what has no partner then was *added* or *removed*. So a parallel edge more is
+one edge added, not another weight, and an edge of another relation is one removed and one added.
 
 Where edges have features, a number stands for weight and features of each (see `edge_values`), and a matched pair is an
 edge whose *features changed* unless these are the same.

@@ -312,7 +312,7 @@ def read_ends(pairs: Any, num_nodes: int, name: str) -> IntArray:
 
 
 def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
-    """One finite number an edge, where there are any. [num_edges]."""
+    """One finite number per edge, where there are any. [num_edges]."""
     if edge_weight is None:
         return None
     refuse_complex(edge_weight, name)
@@ -325,7 +325,7 @@ def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray 
 
 
 def weights_of_relations(data: Data, key: str) -> FloatArray | None:
-    """One number an edge that relations have under another name than edge_weight; 1 for edges of those that do not."""
+    """One number per edge that relations have under another name than edge_weight; 1 for edges of those that do not."""
     types = np.asarray(to_numpy(data["edge_type"]))
     found = None
     for relation in range(len(data["schema"].relations)):

@@ -108,7 +108,7 @@ def keep_relations(events: Events, windows: Windows, most: int | None) -> Events
 
 
 def pair_keys(source: IntArray, target: IntArray) -> IntArray:
-    """One number a pair, which orders as the pair does; nodes are numbered below 2^31."""
+    """One number per pair, which orders as the pair does; nodes are numbered below 2^31."""
     return source << 31 | target
 
 

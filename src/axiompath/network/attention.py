@@ -339,7 +339,7 @@ class InverseLength(Rule):
     reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """One number a node."""
+        """One number per node."""
         dense = _dense(inputs)
         length = np.sqrt((dense * dense).sum(axis=1))
         divisor = length + self.least if self.beside else np.maximum(length, self.least)
@@ -358,7 +358,7 @@ class InverseDeviation(Rule):
     reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """One number a node."""
+        """One number per node."""
         dense = _dense(inputs)
         return diagonal(snapshot, 1 / np.sqrt((dense * dense).mean(axis=1) + self.eps))
 

@@ -38,7 +38,7 @@ LEAST_REST = 1e-12  # of the largest share of a node or path: what is less is no
 
 
 class ColumnShares(NamedTuple):
-    """Shares of columns of features, one row a column of a node, or of a path's leaf."""
+    """Shares of columns of features, one row per column of a node, or of a path's leaf."""
 
     owner: IntArray  # [num_rows]: row of the node, or the path's place
     column: IntArray  # [num_rows]: NO_COLUMN for what is none's

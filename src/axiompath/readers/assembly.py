@@ -263,7 +263,7 @@ class Assembler:
                 raise Unsupported(
                     f"mixes features with {quoted(names)} of the data, which cannot be read; numbers of each node can "
                     "be columns of `x` (or a field of their own, floating-point and of shape [num_nodes, width]), one "
-                    "number an edge can be the edge_weight of a convolution, and all else has to stay outside."
+                    "number per edge can be the edge_weight of a convolution, and all else has to stay outside."
                 )
             raise Unsupported(
                 "works on the edges; edges that the model adds, drops or weighs itself cannot be read, so change "

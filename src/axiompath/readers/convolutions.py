@@ -182,7 +182,7 @@ def _gather_tower(conv: PNAConv, call: Call, x: Form, edge_attr: Form | None, li
         around = gather(conv, call, messages, aggregation, from_edges=True)
     if type(aggregation) in (aggr.VarAggregation, aggr.StdAggregation):
         return around  # what a receiver adds to every message moves none of them apart
-    # What a receiver adds to every message comes once an edge in their sum, else once if there are any.
+    # What a receiver adds to every message comes once per edge in their sum, else once if there are any.
     times = Degree(False, flow) if is_sum else DegreeIs(1, 1, flow)
     around = around + call.aggregate(x @ own + vector(linear.bias), times)
     if edge_attr is not None and (is_sum or is_mean):

@@ -1,4 +1,4 @@
-"""Stories -> one self-contained HTML file: the sequence step by step, and each target's story with a page a step."""
+"""Stories -> one self-contained HTML file: the sequence step by step, and each target's story with a page per step."""
 
 from __future__ import annotations
 

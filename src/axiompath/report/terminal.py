@@ -15,7 +15,7 @@ WIDEST_WORD = 12  # of a snapshot's name that is kept whole on a narrow terminal
 
 
 def story_table(story: Story) -> Table:
-    """One row a step: what it did to the prediction, and each cause's share of what the story is about."""
+    """One row per step: what it did to the prediction, and each cause's share of what the story is about."""
     _, weights = story.view
     known = [causes for causes in story.causes if causes is not None]
     shown = [cause for cause in CAUSE_WORDS if any(np.any(causes.get(cause, 0) != 0) for causes in known)]

@@ -7,7 +7,7 @@ parts/part-*.parquet
 parts/part-*.sha256 the digest of each part, recorded as it was written
 
 flips.parquet       each flip, what did it and what would undo it; summary.json the same for programs (see flips.py)
-changes.parquet     what happened to the graph, a row a change
+changes.parquet     what happened to the graph, a row per change
 nodes.parquet       the nodes: predicted classes, degrees, neighbours of the same class (see nodes.py)
 
 Where changes are blamed also blame/facts-*.parquet with digests, blamed.parquet (the targets) and sampled.parquet

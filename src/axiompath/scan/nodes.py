@@ -21,7 +21,7 @@ NODE_COLUMNS = (
 
 
 def list_nodes(change: Change) -> pd.DataFrame:
-    """A row a node: node, class, degree and num_own of both graphs; of stored graphs, of what the change reaches.
+    """A row per node: node, class, degree and num_own of both graphs; of stored graphs, of what the change reaches.
 
     The degree counts edges that lead to it, `num_own` those of them from nodes of its own predicted class; a class is
     UNPREDICTED where nodes are not what is predicted, or where there is no such node.
