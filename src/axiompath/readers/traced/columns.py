@@ -55,7 +55,7 @@ def total(forms: list[Form]) -> Form:
 def view(step: Step) -> Value:
     """Elements moved, chosen or repeated as they are."""
     values = [step.form(i) for i in step.features]
-    if len(values) == 1 and len(step.inputs) == 1:
+    if len(values) == 1 and len(step.inputs) == 1 and step.name != "constant_pad_nd":
         places = tuple(step.move(side, {step.features[0]: values[0].places[side]}) for side in (0, 1))
         return moved(values[0], places)
     return _joined(step, values)
@@ -82,6 +82,9 @@ def _joined(step: Step, values: list[Value]) -> Value:
             rows, columns = torch.from_numpy(value.rows(side)), torch.from_numpy(value.columns(side))
             numbered[i] = rows * width + columns + start
         places = step.move(side, numbered).contiguous()
+        if step.name == "constant_pad_nd":
+            ones, zeros = (step.run(side, {0: torch.full_like(numbered[0], number)}) for number in (1, 0))
+            places = torch.where(ones == zeros, -1, places)
         absent.append(places < 0)
         found.append(places)
     form = concatenate([value.form for value in values])
@@ -166,8 +169,11 @@ def _filled(step: Step, form: Form, axis: Axis, found: list[torch.Tensor], absen
     """Elements that are no feature: columns of their own, which start as 0."""
     width = form.width
     dimension = _row_dimension(found, absent, width)
+    by_rows = _absent_rows(step, Value(form, axis, (found[0], found[1])), absent, dimension)
+    if by_rows is not None:
+        return by_rows
     extra = found[1].numel() // max(found[1].shape[dimension], 1)
-    places, constants = [], []
+    places = []
     for side in (0, 1):
         first = found[side].movedim(dimension, 0)
         rest = first.reshape(first.shape[0], -1)
@@ -181,12 +187,42 @@ def _filled(step: Step, form: Form, axis: Axis, found: list[torch.Tensor], absen
         columns = torch.where(known, width + torch.arange(rest.shape[1]), rest % width)
         wide = (rows[:, None] * (width + extra) + columns).reshape(first.shape).movedim(0, dimension)
         places.append(wide.contiguous())
-        tensors = {
-            i: torch.zeros(step.reader.tensor(step.inputs[i], side).shape, dtype=torch.float64) for i in step.features
-        }
-        constants.append(step.run(side, tensors).to(torch.float64))
     empty = Form((), None, extra, form.name)
-    value = Value(concatenate([form, empty]), axis, (places[0], places[1]))
+    return _with_constants(step, Value(concatenate([form, empty]), axis, (places[0], places[1])))
+
+
+def _absent_rows(step: Step, value: Value, absent: list[torch.Tensor], dimension: int) -> Value | None:
+    """Whole rows without features among the rows of an axis: they are 0, then what stands there."""
+    places, masks, alike = [], [], set()
+    for side in (0, 1):
+        missing = absent[side].movedim(dimension, 0).reshape(absent[side].shape[dimension], -1)
+        rows = missing[:, 0]
+        if len(rows) != value.axis.sizes[side] or not bool(rows.any()) or bool((missing != rows[:, None]).any()):
+            return None
+        first = value.places[side].movedim(dimension, 0)
+        known = first[~rows].reshape(int((~rows).sum()), -1)
+        if bool((known // value.width != torch.nonzero(~rows)).any()):
+            return None
+        alike |= {tuple(row) for row in (known % value.width).tolist()}
+        masks.append((~rows).to(torch.float64))
+    if len(alike) != 1:
+        return None
+    (columns,) = alike
+    for side, mask in enumerate(masks):
+        rest = value.places[side].movedim(dimension, 0).shape
+        wide = torch.arange(len(mask))[:, None] * value.width + torch.tensor(columns)
+        places.append(wide.reshape(rest).movedim(0, dimension).contiguous())
+        masks[side] = mask.reshape(-1, *[1] * (len(rest) - 1)).expand(rest).movedim(0, dimension)
+    known_rows = step.reader.scale(moved(value, tuple(places)), (masks[0], masks[1]), of_features=False)
+    return _with_constants(step, known_rows)
+
+
+def _with_constants(step: Step, value: Value) -> Value:
+    """What the operation gives where its features are 0, added."""
+    constants = []
+    for side in (0, 1):
+        zeros = {i: step.like(i, side, 0.0) for i in step.features}
+        constants.append(step.run(side, zeros).to(torch.float64))
     others = [step.reader.kind(one) for i, one in enumerate(step.inputs) if i not in step.features]
     return step.reader.shift(value, (constants[0], constants[1]), max(others, default=PARAMETER), step.name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ...network.activations import relu
 from ...network.coefficients import Identity, Rule
 from ...network.maxima import Extreme
 from ...network.readouts import End
-from ..forms import Form, Term
+from ..forms import Form, Term, concatenate
 from .columns import affine, linear, moved, total
 from .reader import Step
 from .rows import EDGES, Axis, Recorded
@@ -24,6 +25,7 @@ from .values import Origin, Value, distinct_pairs, in_rows, rule_of
 
 CHOOSING = {"nonzero", "arange", "nonzero_static"}
 CHOOSING_OUTPUT = {"sort": 1, "topk": 1, "_unique2": 0, "unique_consecutive": 0}  # an order of rows: none comes twice
+SEEN_AS = {"view", "_unsafe_view", "reshape", "clone", "_reshape_alias", "contiguous"}
 PASSING = {
     "view",
     "squeeze",
@@ -51,12 +53,12 @@ def gather(step: Step) -> Value:
     found = moved(value, picked)
     dimension = value.row_dimension()
     if dimension is None or dimension not in _indexed(step):
-        return found
-    if _is_choice(step, 1):
+        return reader.aligned(found)
+    if _is_choice(step, 1 + _indexed(step).index(dimension)):
         for side in (0, 1):
             if len(np.unique(picked[side].numpy())) != picked[side].numel():
                 raise step.refuse("chooses a row twice by a mask or a range.")
-        return found
+        return reader.aligned(found)
     out = _out_dimensions(step, dimension)
     rows, places = [], []
     for side in (0, 1):
@@ -81,7 +83,7 @@ def gather(step: Step) -> Value:
     form = reader.gathered(value, (rows[0], rows[1]), axis)
     reader.note(step, f"gather: rows of {value.axis.root.kind} along edges")
     origin = Origin(value.form, value.axis, (rows[0], rows[1]))
-    return Value(form, axis, (places[0], places[1]), origin)
+    return reader.aligned(Value(form, axis, (places[0], places[1]), origin))
 
 
 def _indexed(step: Step) -> tuple[int, ...]:
@@ -94,9 +96,14 @@ def _indexed(step: Step) -> tuple[int, ...]:
 
 def _out_dimensions(step: Step, dimension: int) -> list[int]:
     """The dimensions of the result along which the chosen rows lie."""
+    indexed = _indexed(step)
     if step.name in ("index_select", "gather"):
         return [dimension]
-    return list(range(dimension, dimension + len(step.reader.tensor(step.inputs[1], 1).shape)))
+    first = (
+        indexed[0] if indexed[-1] - indexed[0] < len(indexed) else 0
+    )  # torch puts rows first where indices are apart
+    count = max(len(step.reader.tensor(one, 1).shape) for one in step.inputs[1:])
+    return list(range(first, first + count))
 
 
 def _is_choice(step: Step, place: int) -> bool:
@@ -228,6 +235,8 @@ def _onto(step: Step, found: Value, reduction: str) -> Value:
             base = reader.scale(base, _kept(step), of_features=False)
         first, second = reader.level([base, found], step.shapes)
         return Value(first.form + second.form, first.axis, first.places)
+    if reduction in ("amax", "amin"):
+        return found  # what was there before is below, or above, all that came
     start = tuple(reader.tensor(step.inputs[0], side).to(torch.float64) for side in (0, 1))
     if any(bool(one.any()) for one in start):
         if writes:
@@ -397,21 +406,53 @@ def _left(step: Step, value: Value, place: int, other: int) -> Value:
         matrices = [one.transpose(-1, -2) for one in matrices]
     if value.row_dimension() is None:
         raise step.refuse("multiplies a matrix with something that has no rows.")
-    sizes = matrices[0].shape[-2], matrices[1].shape[-2]
     own = value.rows_along(0), value.rows_along(1)
-    axis, into = value.axis, own
+    sizes = matrices[0].shape[-2], matrices[1].shape[-2]
+    axis, into, blocks = value.axis, own, 1
     if sizes != (len(own[0]), len(own[1])):
-        axis, into = reader.target_of(step.inputs[other], sizes)
+        blocks = sizes[1] // max(len(own[1]), 1)
+        if blocks < 2 or sizes != (blocks * len(own[0]), blocks * len(own[1])):
+            blocks = 1
+            axis, into = reader.target_of(step.inputs[other], sizes)
     reader.note(step, "matrix of coefficients times rows")
     of_features = reader.kind(step.inputs[other]) == FEATURE
+    dimension = -2 if place > other else -1
+    to = axis, into, of_features
+    positions_of_blocks = _blocks_of(step, other, sizes, blocks)
     parts = []
     for positions in _positions_of_columns(value):
-        part = moved(
-            value, tuple(value.places[i].index_select(-2 if place > other else -1, p) for i, p in enumerate(positions))
-        )
+        part = moved(value, tuple(value.places[i].index_select(dimension, p) for i, p in enumerate(positions)))
         chosen = [one.index_select(-1, positions[i]) for i, one in enumerate(matrices)]
-        parts.append(batch_left(step, part.arranged(), chosen, axis, into, of_features))
-    return replace(parts[0], form=total([part.form for part in parts]))
+        stacked = [
+            batch_left(step, part.arranged(), [one[..., own, :] for one, own in zip(chosen, rows, strict=True)], *to)
+            for rows in positions_of_blocks
+        ]
+        parts.append(stacked)
+    found = [replace(row[0], form=total([part.form for part in row])) for row in zip(*parts, strict=True)]
+    form = concatenate([one.form for one in found])
+    places = []
+    for side in (0, 1):
+        wide = [one.rows(side) * form.width + one.columns(side) + i * one.width for i, one in enumerate(found)]
+        order = np.argsort(np.concatenate([rows[side] for rows in positions_of_blocks]))
+        ordered = np.concatenate(wide, axis=dimension).take(order, axis=dimension)
+        places.append(torch.from_numpy(ordered).reshape(step.shapes[side]))
+    return Value(form, axis, (places[0], places[1]))
+
+
+def _blocks_of(step: Step, other: int, sizes: tuple[int, int], num_blocks: int) -> list[tuple[IntArray, IntArray]]:
+    """Which rows of a matrix each of several matrices in it has: one below the other, or their rows in turn."""
+    trace, number = step.reader.traces[1], step.inputs[other][1]
+    operation = trace.operations[number]
+    num_rows, in_turn = sizes[1] // num_blocks, False
+    while operation is not None and operation.name in SEEN_AS and operation.numbers:
+        shape = trace.values[operation.numbers[0]].shape
+        folded = [pair for pair in pairwise(shape) if pair[0] * pair[1] == sizes[1] and 1 not in pair]
+        if folded:
+            in_turn = folded[0] == (num_rows, num_blocks)
+            break
+        operation = trace.operations[operation.numbers[0]]
+    first, second = (np.arange(size).reshape((-1, num_blocks) if in_turn else (num_blocks, -1)) for size in sizes)
+    return [(first[:, i], second[:, i]) if in_turn else (first[i], second[i]) for i in range(num_blocks)]
 
 
 def _positions_of_columns(value: Value) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -467,7 +508,7 @@ def batch_left(
             else np.zeros((1, *[s for d, s in enumerate(columns.shape) if d != dimension]), dtype=np.int64)
         )
         wide = into[side].reshape(-1, *[1] * (one.ndim - 1)) * value.width + one
-        places.append(torch.from_numpy(np.moveaxis(wide, 0, dimension).copy()).reshape(step.shapes[side]))
+        places.append(torch.from_numpy(np.moveaxis(wide, 0, dimension).copy()))
     return Value(form, axis, (places[0], places[1]))
 
 

@@ -28,6 +28,7 @@ Both = tuple[Number, Number]  # one value, by its number in each trace
 
 
 INSIDE = "graphs inside"
+MOST_CHOICES = 64  # of columns that rows may choose from
 
 
 class GraphsAreInside(Exception):
@@ -388,6 +389,40 @@ class Reader:
         origin = replace(value.origin, form=form)
         whole = Value(form, origin.axis, value.places)
         return replace(value, form=self.gathered(whole, origin.rows, value.axis), origin=origin)
+
+    def aligned(self, value: Value) -> Value:
+        """Rows that take other columns than others do: a sum over all choices of columns, of which each row has one."""
+        tables, orders = [], []
+        for side in (0, 1):
+            rows = value.rows(side).reshape(-1)
+            count = np.unique(rows, return_counts=True)[1]
+            if not len(count) or (count != count[0]).any():
+                return value
+            orders.append(np.argsort(rows, kind="stable"))
+            tables.append(value.columns(side).reshape(-1)[orders[side]].reshape(len(count), -1))
+        if len({table.shape[1] for table in tables}) > 1:
+            return value
+        choices, owner = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+        if not 1 < len(choices) <= MOST_CHOICES:
+            return value
+        value = self.hold(value) if value.form.bias is not None else value
+        width, places = choices.shape[1], []
+        owners = np.split(np.repeat(owner.reshape(-1), width), [tables[0].size])
+        for side, order in enumerate(orders):
+            rank = np.empty(len(order), dtype=np.int64)
+            rank[order] = np.tile(np.arange(width), len(tables[side]))
+            own = np.empty(len(order), dtype=np.int64)
+            own[order] = owners[side]
+            owners[side] = own
+            flat = value.rows(side).reshape(-1) * width + rank
+            places.append(torch.from_numpy(flat.reshape(value.places[side].shape)))
+        forms = []
+        for number, columns in enumerate(choices):
+            mine = [torch.from_numpy((own == number).astype(np.float64)) for own in owners]
+            masks = mine[0].reshape(places[0].shape), mine[1].reshape(places[1].shape)
+            part = replace(value, form=value.form.select(columns), places=(places[0], places[1]), origin=None)
+            forms.append(self.scale(part, masks, of_features=False).form)
+        return Value(sum(forms[1:], forms[0]), value.axis, (places[0], places[1]))
 
     def level(self, values: list[Value], shapes: tuple[torch.Size, torch.Size]) -> list[Value]:
         """Values broadcast to one shape, arranged alike, their rows the same."""

@@ -27,6 +27,7 @@ PARAMETER, STRUCTURE, FEATURE = 0, 1, 2  # what a value depends on: each include
 SHAPES_ONLY = {
     f"{name}{kind}" for name in ("empty", "zeros", "ones", "full", "rand", "randn") for kind in ("_like",)
 } | {"new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "empty_strided"}
+UNDEFINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
 MADE_HERE = {"lift_fresh", "lift_fresh_copy", "lift"}  # `torch.tensor(...)` in the forward pass
 LEAVING = {"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__"}
 ALIASES = {"detach", "alias", "lift_fresh", "view", "expand", "slice", "_unsafe_view"}
@@ -211,6 +212,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name.endswith("_like") and name in SHAPES_ONLY:
             kwargs = {**kwargs, "memory_format": torch.contiguous_format}  # so that writes into a part can be followed
         result = function(*args, **kwargs)
+        if name in UNDEFINED and result.layout == torch.strided:
+            result.zero_()  # so that what is never written to is the same in every run
         place = user_line()
         if not isinstance(result, (torch.Tensor, tuple, list)):
             if kind == FEATURE:
