@@ -163,7 +163,7 @@ def unstack(data: Data) -> HeteroData:
     schema: Schema = data["schema"]
     found = HeteroData()
     types, relations = data["node_type"], data["edge_type"]
-    rows = [torch.nonzero(types == t).reshape(-1) for t in range(len(schema.node_types))]
+    rows = rows_of_types(data)
     place = torch.zeros(len(types), dtype=torch.long)
     for t, (node_type, columns) in enumerate(zip(schema.node_types, schema.columns, strict=True)):
         place[rows[t]] = torch.arange(len(rows[t]))
@@ -182,6 +182,11 @@ def unstack(data: Data) -> HeteroData:
     if schema.links is not None and data.get(PAIRS_FIELD) is not None:
         found[schema.links][PAIRS_FIELD] = place[torch.as_tensor(data[PAIRS_FIELD])]
     return found
+
+
+def rows_of_types(data: Data) -> list[torch.Tensor]:
+    """Which rows of a stacked graph are nodes of each type."""
+    return [torch.nonzero(data["node_type"] == t).reshape(-1) for t in range(len(data["schema"].node_types))]
 
 
 def _features(data: HeteroData, node_type: str, name: str) -> Any:

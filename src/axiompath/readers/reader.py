@@ -82,7 +82,7 @@ def read_network(
     num_edges = max(side.edge_index.shape[1] for side in snapshots)
     if isinstance(usage.call, PackedCall):
         return _read_traced(model, graphs, align, usage, pairs)
-    if "schema" in graphs[0] or has_own_reader(model):
+    if has_own_reader(model):
         return _read_and_check(model, graphs, align, run_pair, usage, pairs)
     of_nodes = pairs is None and snapshots[0].graphs is None
     if of_nodes and num_edges > WHOLE_EDGES:

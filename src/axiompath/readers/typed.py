@@ -20,7 +20,7 @@ from ..arrays import IntArray
 from ..errors import InputError, WrongKind
 from ..graphs.names import index_names
 from ..graphs.schema import Relation, Schema
-from ..graphs.stack import find_schema, stack_all, unstack
+from ..graphs.stack import find_schema, rows_of_types, stack_all, unstack
 from ..graphs.targets import read_pairs
 from ..graphs.typed_names import name_nodes
 from .arguments import (
@@ -93,8 +93,11 @@ class TypedCall:
 
     def __call__(self, model: Any, data: Data) -> torch.Tensor:
         """The answer for all rows of a stacked graph; nodes of types that the model does not answer for have zeros."""
-        schema: Schema = data["schema"]
-        found = self.answer(model, unstack(data))
+        return self.answer_on(model, unstack(data), rows_of_types(data), len(data["node_type"]))
+
+    def answer_on(self, model: Any, data: HeteroData, rows: Sequence[torch.Tensor], num_rows: int) -> torch.Tensor:
+        """The same of a graph that is unstacked already; `rows` are those of each type."""
+        found = self.answer(model, data)
         if None in found:
             return found[None]
         widths = {name: part.reshape(len(part), -1).shape[1] for name, part in found.items()}
@@ -104,15 +107,15 @@ class TypedCall:
                 "`call=lambda model, data: model(...)['type']`."
             )
         first = next(iter(found.values()))
-        stacked = torch.zeros(len(data["node_type"]), next(iter(widths.values())), dtype=first.dtype)
+        stacked = first.new_zeros((num_rows, next(iter(widths.values()))))
         for name, part in found.items():
             assert name is not None
-            rows = data["node_type"] == schema.node_types.index(name)
-            if len(part) != int(rows.sum()):
+            own = rows[data.node_types.index(name)]
+            if len(part) != len(own):
                 raise InputError(
-                    f"Expected a row of logits for each of {int(rows.sum())} nodes of {name!r} (got {len(part)})."
+                    f"Expected a row of logits for each of {len(own)} nodes of {name!r} (got {len(part)})."
                 )
-            stacked[rows] = part.reshape(len(part), -1)
+            stacked = stacked.index_copy(0, own, part.reshape(len(part), -1))
         return stacked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,19 +19,19 @@ from ...graphs.snapshot import Snapshot, rows_of
 from ...graphs.targets import rows_of_places, with_graphs, with_links
 from ...network.layers import ForwardPass, Network, run_network
 from ...network.update import run_pair
-from ..arguments import Arguments, Usage, compare_arguments, copy_data, find_arguments
+from ..arguments import Usage, compare_arguments, find_arguments
 from ..bases import Base
 from ..columns import SEPARATE, decide_output
 from ..elementwise import FINAL
 from ..layout import lay_out
-from ..packed import PackedCall
 from ..recognised import recognise, stands_for
 from ..tape import UnreadableModel
-from ..trial import copy_model, dtype_of_model, failed_run, refuse_output, run_model
+from ..trial import copy_model, run_model
 from .functions import FUNCTIONS
 from .reader import Both, Line, Reader, Step
+from .recording import is_feature, record_model
 from .rows import GRAPHS, LINKS, NODES, Recorded, place_edges
-from .tape import Trace, record
+from .tape import Trace
 from .values import Value
 
 SIDES = ("before", "after")
@@ -81,7 +81,7 @@ def read_traced(
     traces = []
     for side in (0, 1):
         elsewhere = set(graphs[1 - side].keys()) - set(graphs[side].keys())
-        traces.append(_record(duplicates[side], given[side], graphs[side], usage, names[side], elsewhere))
+        traces.append(record_model(duplicates[side], given[side], graphs[side], usage, names[side], elsewhere))
         _check_shared(traces[side], graphs, side)
     reader = Reader((traces[0], traces[1]), FUNCTIONS)
     output, last = _strip(reader, (traces[0].output, traces[1].output))
@@ -177,92 +177,6 @@ def run_network_twice(network: Network, *sides: Snapshot) -> tuple[ForwardPass, 
     return run_network(network, sides[0]), run_network(network, sides[1])
 
 
-def _record(
-    duplicate: nn.Module, arguments: Arguments, data: Data, usage: Usage, name: str, elsewhere: set[str]
-) -> Trace:
-    dtype = dtype_of_model(duplicate)
-
-    def answer(copied: Data) -> torch.Tensor:
-        found = arguments.run(duplicate, copied)
-        if not isinstance(found, torch.Tensor):
-            raise refuse_output(found, arguments)
-        return found
-
-    def run(copied: Data) -> Trace:
-        if isinstance(usage.call, PackedCall):
-            return _record_steps(duplicate, copied, usage.call)
-        inputs = {key: copied[key] for key in copied.keys() if isinstance(copied[key], torch.Tensor)}  # noqa: SIM118
-        features = {key for key in inputs if key == "x" or _is_feature(data, key)}
-        trace = record(duplicate, lambda: answer(copied), inputs, features)
-        trace.num_nodes = copied.x.shape[0]
-        return trace
-
-    try:
-        trace: Trace = _as_it_is_first(run, data, dtype)
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:
-        try:
-            _as_it_is_first(answer, data, dtype)
-        except Exception:
-            raise failed_run(error, duplicate, arguments, data, name, elsewhere) from error
-        raise UnreadableModel(
-            f"The model could not be recorded on `{name}`: {type(error).__name__}: {error}."
-        ) from error
-    if not bool(torch.isfinite(trace.values[trace.output]).all()):
-        raise UnreadableModel(f"The model itself gives NaN or infinite values on `{name}`; nothing is to be explained.")
-    return trace
-
-
-def _as_it_is_first(run: Callable[[Data], Any], data: Data, dtype: torch.dtype) -> Any:
-    """Run on the user's fields as they are, since some models want that; else on dense floating-point numbers."""
-    try:
-        return run(copy_data(data, dtype))
-    except (InputError, MemoryError):
-        raise
-    except Exception:
-        return run(copy_data(data, dtype, as_is=False))
-
-
-def _record_steps(duplicate: nn.Module, copied: Data, call: PackedCall) -> Trace:
-    """The same of steps that are packed in one graph: every field of a step is an input of its own."""
-    packing = call.packing
-    steps = packing.unpack(copied)
-    inputs = {
-        f"{key}@{k}": step[key]
-        for k, step in enumerate(steps)
-        for key in step.keys()  # noqa: SIM118
-        if isinstance(step[key], torch.Tensor)
-    }
-    last = packing.rows(copied, len(steps) - 1)
-    features = {key for key in inputs if _is_feature(copied, packing.merged_name(key))}
-    trace = record(
-        duplicate,
-        lambda: call.answer_on(duplicate, steps, last, copied.x.shape[0]),
-        {**inputs, "rows": last},
-        features,
-    )
-    rows = [packing.rows(copied, k).numpy() for k in range(len(steps))]
-    for number, key in list(trace.fields.items()):
-        if key == "rows":
-            del trace.fields[number]
-        if "@" in key:
-            trace.rows[number] = rows[int(key.rsplit("@", 1)[1])]
-            trace.fields[number] = packing.merged_name(key)
-    trace.num_nodes = copied.x.shape[0]
-    return trace
-
-
-def _is_feature(data: Data, key: str) -> bool:
-    value = data.get(key)
-    return (
-        isinstance(value, torch.Tensor)
-        and value.dim() == 2
-        and value.is_floating_point()
-        and (key == "x" or (level_of(data, key) == NODE and value.shape[1] != len(value)))
-    )
-
-
 def _strip(reader: Reader, output: Both) -> tuple[Both, str]:
     """The logits below a last softmax or sigmoid, and its name."""
     last, found = "", output
@@ -321,13 +235,33 @@ def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Iterator[Fields]:
         and graphs[1][name].layout == torch.strided
         and level_of(graphs[1], name) == EDGE
     ]
+    features = [name for name in sorted(used) if name != "x" and _is_feature_of(graphs, name)]
+    if "schema" in graphs[1]:
+        weights = [name for name in numbers if name == "edge_weight" or _is_weight(reader.traces[1], graphs[1], name)]
+        key = weights[0].split(" ")[-1] if weights else PLAIN_FIELDS.weights
+        further = [name for name in numbers if name not in weights or name.split(" ")[-1] != key]
+        yield Fields(("x", *features), key, tuple(further))
+        return
     weights = [name for name in numbers if name == "edge_weight" or graphs[1][name].dim() == 1]
     columns = [name for name in numbers if name not in weights and graphs[1][name].shape[1:] == (1,)]
-    features = [name for name in sorted(used) if name != "x" and _is_feature_of(graphs, name)]
     types = "edge_type" if graphs[1].get("relation_names") is not None and "edge_type" in graphs[1] else None
     plain = "edge_weight" if "edge_weight" in weights else weights[0] if weights else PLAIN_FIELDS.weights
     for chosen in [*([] if weights else columns), plain]:
         yield Fields(("x", *features), chosen, tuple(name for name in numbers if name != chosen), types)
+
+
+def _is_weight(trace: Trace, data: Data, name: str) -> bool:
+    """Whether a number of each edge is never multiplied by weights of the model, as features of edges are."""
+    if data[name].numel() != len(data[name]):
+        return False
+    found = {number for number, field in trace.fields.items() if field == name}
+    for number, operation in enumerate(trace.operations):
+        if operation is not None and found.intersection(operation.numbers):
+            if operation.name in ("mm", "addmm", "bmm", "linear", "cat"):
+                return False
+            if operation.name in UNCHANGED or operation.name in ("view", "squeeze", "unsqueeze", "select", "reshape"):
+                found.add(number)
+    return True
 
 
 def _check_shared(trace: Trace, graphs: tuple[Data, Data], side: int) -> None:
@@ -373,7 +307,7 @@ def _dense(value: torch.Tensor) -> torch.Tensor:
 
 
 def _is_feature_of(graphs: tuple[Data, Data], name: str) -> bool:
-    return all(isinstance(data.get(name), torch.Tensor) and _is_feature(data, name) for data in graphs)
+    return all(isinstance(data.get(name), torch.Tensor) and is_feature(data, name) for data in graphs)
 
 
 def _with_places(value: Value, sides: tuple[Snapshot, Snapshot], pairs: IntArray | None) -> tuple[Snapshot, Snapshot]:

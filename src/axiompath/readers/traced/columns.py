@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,8 @@ from .reader import Step
 from .rows import Axis
 from .tape import PARAMETER
 from .values import Value, in_rows
+
+WRITING = ("as_strided_scatter", "slice_scatter", "select_scatter")
 
 
 def affine(step: Step) -> Value:
@@ -54,6 +57,9 @@ def total(forms: list[Form]) -> Form:
 
 def view(step: Step) -> Value:
     """Elements moved, chosen or repeated as they are."""
+    whole = _written(step)
+    if whole is not None:
+        return whole
     values = [step.form(i) for i in step.features]
     if len(values) == 1 and len(step.inputs) == 1 and step.name != "constant_pad_nd":
         places = tuple(step.move(side, {step.features[0]: values[0].places[side]}) for side in (0, 1))
@@ -64,6 +70,56 @@ def view(step: Step) -> Value:
 def moved(value: Value, places: tuple[torch.Tensor, ...]) -> Value:
     """The same at other places."""
     return replace(value, places=(places[0].contiguous(), places[1].contiguous()))
+
+
+def _written(step: Step) -> Value | None:
+    """Parts written one after the other into one tensor, if they leave nothing of what it was before."""
+    writes = [step]
+    while step.name in WRITING and writes[-1].features == (0, 1):
+        inner = step.reader.step(writes[-1].inputs[0])
+        if inner is None or inner.name != step.name:
+            break
+        writes.append(inner)
+    if len(writes) == 1 or writes[-1].features == (0,) or any(1 not in one.features for one in writes):
+        return None
+    numbered = []
+    for side in (0, 1):
+        found = torch.full(step.reader.tensor(writes[-1].inputs[0], side).shape, -1)
+        for one in writes[::-1]:
+            found = one.move(
+                side, {0: found, 1: torch.zeros_like(step.reader.tensor(one.inputs[1], side), dtype=torch.long)}
+            )
+        numbered.append(found)
+    if any(bool((one < 0).any()) for one in numbered):
+        return None
+    values = [one.form(1) for one in writes[::-1]]
+
+    def move(side: int, tensors: list[torch.Tensor]) -> torch.Tensor:
+        found = numbered[side]
+        for one, tensor in zip(writes[::-1], tensors, strict=True):
+            found = one.move(side, {0: found, 1: tensor})
+        return found
+
+    return _side_by_side(step, values, move)
+
+
+def _side_by_side(step: Step, values: list[Value], move: Callable[[int, list[torch.Tensor]], torch.Tensor]) -> Value:
+    """The same where every element is one of the values', which `move` puts in their places."""
+    axis = values[0].axis
+    for value in values[1:]:
+        if value.axis.root is not axis.root:
+            axis.join(value.axis)
+    width = sum(value.width for value in values)
+    starts = np.cumsum([0, *(value.width for value in values)]).tolist()
+    found = []
+    for side in (0, 1):
+        wide = [
+            torch.from_numpy(value.rows(side) * width + value.columns(side) + start)
+            for value, start in zip(values, starts, strict=False)
+        ]
+        found.append(move(side, wide).contiguous())
+    joined = Value(concatenate([value.form for value in values]), axis, (found[0], found[1]))
+    return _by_rows(step, values, starts, joined) or joined
 
 
 def _joined(step: Step, values: list[Value]) -> Value:
@@ -176,7 +232,7 @@ def _filled(step: Step, form: Form, axis: Axis, found: list[torch.Tensor], absen
     places = []
     for side in (0, 1):
         first = found[side].movedim(dimension, 0)
-        rest = first.reshape(first.shape[0], -1)
+        rest = first.reshape(first.shape[0], int(np.prod(first.shape[1:])))
         known = absent[side].movedim(dimension, 0).reshape(rest.shape)
         rows = torch.where(known, -1, rest // width).max(dim=1).values
         if bool((rows < 0).any()):
@@ -195,7 +251,7 @@ def _absent_rows(step: Step, value: Value, absent: list[torch.Tensor], dimension
     """Whole rows without features among the rows of an axis: they are 0, then what stands there."""
     places, masks, alike = [], [], set()
     for side in (0, 1):
-        missing = absent[side].movedim(dimension, 0).reshape(absent[side].shape[dimension], -1)
+        missing = absent[side].movedim(dimension, 0).flatten(1) if absent[side].numel() else torch.zeros(0, 1)
         rows = missing[:, 0]
         if len(rows) != value.axis.sizes[side] or not bool(rows.any()) or bool((missing != rows[:, None]).any()):
             return None
@@ -252,7 +308,7 @@ def reduce(step: Step) -> Value:
     over = sorted(d % count for d in dims)
     row = value.row_dimension()
     if row is not None and row in over:
-        return _read_out(step, _added_up(step, value, [d for d in over if d != row]).arranged(), row)
+        return read_out(step, _added_up(step, value, [d for d in over if d != row]).arranged(), row)
     return _added_up(step, value, over, step.shapes)
 
 
@@ -324,12 +380,13 @@ def fold(value: Value, results: list[torch.Tensor], factor: float) -> tuple[Floa
                 raise InputError("adds up other columns on the two graphs.")
             matrix = found
         places.append(torch.from_numpy(row_of * max(width, 1) + rank))
-    assert matrix is not None
-    width = matrix.shape[1]
+    if matrix is None:  # no rows: a result for each element that is not added up along a dimension
+        own = [size for size, stride in zip(results[1].shape, results[1].stride(), strict=True) if size and stride]
+        matrix = np.zeros((value.width, int(np.prod(own))))
     return matrix, places
 
 
-def _read_out(step: Step, value: Value, row: int) -> Value:
+def read_out(step: Step, value: Value, row: int) -> Value:
     """All rows added up: one row for the whole graph."""
     reader = step.reader
     rows = value.listed(0), value.listed(1)
@@ -376,7 +433,8 @@ def linear(step: Step, place: int, matrix: FloatArray) -> Value:
                 raise InputError("multiplies other columns of some rows than of others with a matrix.")
             sequence = starts
         places.append((rows, first))
-    assert sequence is not None
+    if sequence is None:  # of no rows
+        sequence = torch.arange(value.width).reshape(blocks, size)
     wide = np.zeros((value.width, blocks * matrix.shape[1]))
     for block, columns in enumerate(sequence.tolist()):
         wide[columns, block * matrix.shape[1] : (block + 1) * matrix.shape[1]] = matrix

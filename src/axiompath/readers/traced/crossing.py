@@ -18,6 +18,7 @@ from ...network.maxima import Extreme
 from ...network.readouts import End
 from ..forms import Form, Term, concatenate
 from .columns import affine, linear, moved, total
+from .elementwise import KNOWN, OTHERS, of_calls
 from .reader import Step
 from .rows import EDGES, Axis, Recorded
 from .tape import FEATURE, PARAMETER
@@ -48,6 +49,9 @@ def gather(step: Step) -> Value:
         raise step.refuse(
             "chooses rows by features, so that another graph may choose others; choose them by structure."
         )
+    pairs = _entries(step)
+    if pairs is not None:
+        return pairs
     reader, value = step.reader, step.form(0)
     picked = tuple(step.move(side, {0: value.places[side]}) for side in (0, 1))
     found = moved(value, picked)
@@ -63,12 +67,12 @@ def gather(step: Step) -> Value:
     rows, places = [], []
     for side in (0, 1):
         taken = np.moveaxis(found.rows(side), out, range(len(out)))
-        size = int(np.prod(taken.shape[: len(out)]))
-        taken = taken.reshape(size, -1)
+        size, rest = (int(np.prod(part)) for part in (taken.shape[: len(out)], taken.shape[len(out) :]))
+        taken = taken.reshape(size, rest)
         if taken.size and (taken != taken[:, :1]).any():
             raise step.refuse("chooses other rows for some columns than for others.")
         rows.append(taken[:, 0] if taken.size else np.zeros(size, dtype=np.int64))
-        columns = np.moveaxis(found.columns(side), out, range(len(out))).reshape(size, -1)
+        columns = np.moveaxis(found.columns(side), out, range(len(out))).reshape(size, rest)
         wide = np.arange(size)[:, None] * value.width + columns
         shape = [picked[side].shape[d] for d in out] + [s for d, s in enumerate(picked[side].shape) if d not in out]
         places.append(torch.from_numpy(np.moveaxis(wide.reshape(shape), range(len(out)), out).copy()))
@@ -79,11 +83,64 @@ def gather(step: Step) -> Value:
         spread = reader.spread(value, (rows[0], rows[1]), reader.nodes)
         reader.note(step, "every node receives what its graph holds")
         return replace(spread, places=(places[0], places[1]))
+    if value.axis.root.of_graphs:
+        given = _given_to(step, value, found, (rows[0], rows[1]), places)
+        if given is not None:
+            return given
     axis = reader.edges_from(value.axis, (rows[0], rows[1]))
     form = reader.gathered(value, (rows[0], rows[1]), axis)
     reader.note(step, f"gather: rows of {value.axis.root.kind} along edges")
     origin = Origin(value.form, value.axis, (rows[0], rows[1]))
     return reader.aligned(Value(form, axis, (places[0], places[1]), origin))
+
+
+def _entries(step: Step) -> Value | None:
+    """Entries of a product of all nodes with all nodes, at the pairs that are asked for: only these are computed."""
+    reader, ends = step.reader, [_end_of(step, i) for i in range(1, len(step.inputs))]
+    if step.name != "index" or len(ends) != 2 or None in ends or len(step.argument(1, "indices")) != 2:
+        return None
+    source = step.inputs[0]
+    inner = reader.step(source)
+    while inner is not None and len(inner.features) == 1 and (inner.name in KNOWN or inner.name in OTHERS):
+        inner = reader.step(inner.inputs[inner.features[0]])
+    if inner is None or inner.name != "mm" or len(inner.features) != 2:
+        return None
+    left, right = inner.form(0), inner.form(1)
+    if left.row_dimension() != 0 or right.row_dimension() != 1:
+        return None
+    sizes = tuple(len(reader.tensor(step.inputs[1], side)) for side in (0, 1))
+    parts = []
+    for value, end in ((left, ends[0]), (moved(right, (right.places[0].T, right.places[1].T)), ends[1])):
+        value = value.arranged()
+        first, second = (in_rows(size, torch.Size((size, value.width))) for size in sizes)
+        parts.append(_end_value(step, value, int(end or 0), (first, second)))
+    products = reader.bases.multiply([part.form for part in parts])
+    added = products @ np.ones((products.width, 1))
+    found = Value(added, parts[0].axis, (torch.arange(sizes[0]), torch.arange(sizes[1])))
+    if inner.value == source:
+        return found
+    return reader.activate(found, of_calls(reader, source, inner.value))
+
+
+def _given_to(
+    step: Step, value: Value, found: Value, rows: tuple[IntArray, IntArray], places: list[torch.Tensor]
+) -> Value | None:
+    """What graphs hold, given to the nodes of one type; a single graph's is given to whatever it stands beside."""
+    if all(len(set(one.tolist())) <= 1 for one in rows):
+        return found
+    reader, index = step.reader, step.inputs[1]
+    own = [reader.traces[side].rows_of(index[side]) for side in (0, 1)]
+    sent, wide = [], []
+    for side, nodes in enumerate(own):
+        if nodes is None or len(nodes) != len(rows[side]):
+            return None
+        graphs = np.zeros(reader.nodes.sizes[side], dtype=np.int64)
+        graphs[nodes] = rows[side]
+        sent.append(graphs)
+        listed = places[side].numpy() // value.width
+        wide.append(torch.from_numpy(nodes[listed] * value.width) + places[side] % value.width)
+    spread = reader.spread(value, (sent[0], sent[1]), reader.nodes)
+    return replace(spread, places=(wide[0], wide[1]))
 
 
 def _indexed(step: Step) -> tuple[int, ...]:
@@ -124,9 +181,9 @@ def _is_choice(step: Step, place: int) -> bool:
     return reader.traces[1].values[operation.numbers[0]].dim() == 1  # of a matrix it gives edges
 
 
-def _end_of(step: Step) -> int | None:
+def _end_of(step: Step, place: int = 1) -> int | None:
     """Which end of the pairs that are asked for an index holds."""
-    trace, number = step.reader.traces[1], step.inputs[1][1]
+    trace, number = step.reader.traces[1], step.inputs[place][1]
     if trace.fields_of(number) != {"edge_label_index"}:
         return None
     given = trace.values[step.reader.given[1]["edge_label_index"]]

@@ -13,6 +13,7 @@ import torch
 from ...arrays import FloatArray
 from ...network import activations
 from ...network.activations import Activation
+from ..tape import UnreadableModel
 from .reader import Both, Reader, Step
 from .tape import FEATURE, Number, replace_in
 
@@ -193,7 +194,10 @@ def root_of(reader: Reader, value: Both) -> Both | None:
         if one in seen:
             continue
         seen.add(one)
-        step = reader.step(one)
+        try:
+            step = reader.step(one)
+        except UnreadableModel:  # made otherwise on the two graphs
+            return None
         inside = step is not None and (
             step.name in KNOWN or step.name in OTHERS or step.name in COMBINING or step.name in COPYING
         )

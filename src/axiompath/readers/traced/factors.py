@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from ...network.activations import Activation, relu, sigmoid
-from .columns import fold, moved
+from .columns import fold, moved, read_out
 from .crossing import batch_left
 from .elementwise import Calls, of_calls, root_of
 from .reader import Both, Reader, Step
-from .tape import FEATURE, PARAMETER, Number
+from .tape import FEATURE, PARAMETER, Number, Trace
 from .values import Value, rule_of
 
 VIEWS = {
@@ -54,9 +54,9 @@ def two_factors(step: Step) -> Value:
         rules = [rule for rule in map(rule_of, value.form.terms) if rule is not None]
         flying = any(rule.to_edges for rule in rules) or value.axis.root.kind == "edges"
         coefficient = step.inputs[narrow[0]]
-        if flying or is_normalised(reader, coefficient[1]) or _is_inverse(reader, coefficient):
+        if flying or is_normalised(reader, coefficient) or _is_inverse(reader, coefficient):
             return _coefficient(step, 1 - narrow[0])
-    shares = [i for i in (0, 1) if is_normalised(reader, step.inputs[i][1])]
+    shares = [i for i in (0, 1) if is_normalised(reader, step.inputs[i])]
     if len(shares) == 1:
         return _coefficient(step, 1 - shares[0])
     for i in (0, 1):
@@ -191,13 +191,47 @@ def product_of_matrices(step: Step, offset: int) -> Value:
             return batch_left(
                 step, value.arranged(), matrices, value.axis, (value.rows_along(0), value.rows_along(1)), True
             )
-    shares = [i for i in (0, 1) if len(shape) == 3 and is_normalised(reader, step.inputs[offset + i][1])]
+    shares = [i for i in (0, 1) if len(shape) == 3 and is_normalised(reader, step.inputs[offset + i])]
     if len(shares) == 1:
         return structure_by_row(step, offset + 1 - shares[0], offset + shares[0])
-    first = reader.read(left)
-    if len(shape) == 3 and first.row_dimension() == 0 and value.row_dimension() == 0:
-        return _by_row(step, first, value)
-    raise step.refuse("multiplies features by features across rows: a value for each pair of rows.")
+    return _contracted(step, reader.read(left), value, offset)
+
+
+def _contracted(step: Step, first: Value, second: Value, offset: int) -> Value:
+    """Products of elements, added up over the columns of each row, or over rows: a readout of products."""
+    reader = step.reader
+    dims = len(step.shapes[1]) + 1
+    if dims not in (3, 4) or first.places[1].dim() != second.places[1].dim():
+        raise step.refuse("multiplies features by features across rows: a value for each pair of rows.")
+    ends = first.row_dimension(), second.row_dimension()
+    if ends == (dims - 3, dims - 2) and not second.axis.root.of_graphs:
+        raise step.refuse("multiplies features by features across rows: a value for each pair of rows.")
+    wide: list[list[torch.Tensor]] = [[], []]
+    for side in (0, 1):
+        left, right = first.places[side].unsqueeze(-1), second.places[side].unsqueeze(-3)
+        shape = torch.Size(np.broadcast_shapes(left.shape, right.shape))
+        wide[0].append(left.expand(shape).contiguous())
+        wide[1].append(right.expand(shape).contiguous())
+    shapes = wide[0][0].shape, wide[0][1].shape
+    parts = [moved(one, tuple(places)) for one, places in zip((first, second), wide, strict=True)]
+    shares = [i for i in (0, 1) if is_normalised(reader, step.inputs[offset + i])]
+    over = dims - 2
+    row = max(parts, key=lambda part: len(part.listed(1))).row_dimension()
+    if row not in (None, over) and first.row_dimension() == second.row_dimension() == dims - 3:
+        raise step.refuse("multiplies features by features across rows: a value for each pair of rows.")
+    if len(shares) == 1:
+        numbers = []
+        for side in (0, 1):
+            given = reader.tensor(step.inputs[offset + shares[0]], side).to(torch.float64)
+            numbers.append(given.unsqueeze(-3 if shares[0] else -1).expand(shapes[side]))
+        reader.coefficients.append(step.inputs[offset + shares[0]])
+        other = reader.spread_alike(parts)[1 - shares[0]]
+        joined = reader.scale(other, (numbers[0], numbers[1]), of_features=True)
+    else:
+        level = reader.level(parts, shapes)
+        joined = Value(reader.bases.multiply([one.form for one in level]), level[0].axis, level[0].places)
+    reader.note(step, "product of features, added up over " + ("rows" if row == over else "columns"))
+    return read_out(step, joined.arranged(), over) if row == over else sum_over(step, joined, over)
 
 
 def structure_by_row(step: Step, place: int, other: int) -> Value:
@@ -226,23 +260,6 @@ def structure_by_row(step: Step, place: int, other: int) -> Value:
     return sum_over(step, scaled, 2)
 
 
-def _by_row(step: Step, first: Value, second: Value) -> Value:
-    places: list[list[torch.Tensor]] = [[], []]
-    for side in (0, 1):
-        left, right = first.places[side], second.places[side]
-        size = left.shape[0], left.shape[1], left.shape[2], right.shape[2]
-        places[0].append(left.unsqueeze(-1).expand(size).contiguous())
-        places[1].append(right.unsqueeze(1).expand(size).contiguous())
-    one, two = (
-        moved(first, (places[0][0], places[0][1])).arranged(),
-        moved(second, (places[1][0], places[1][1])).arranged(),
-    )
-    one.axis.join(two.axis)
-    joined = Value(step.reader.bases.multiply([one.form, two.form]), one.axis, one.places)
-    step.reader.note(step, "product of matrices in each row")
-    return sum_over(step, joined, 2)
-
-
 def sum_over(step: Step, value: Value, dimension: int) -> Value:
     """Elements added up along a dimension that holds columns."""
     results = []
@@ -258,8 +275,16 @@ def sum_over(step: Step, value: Value, dimension: int) -> Value:
 
 def _is_nonlinear(reader: Reader, value: Both) -> bool:
     """Whether a value is no affine function of features."""
-    trace = reader.traces[1]
-    waiting: list[int] = [value[1]]
+    return any(_nonlinear_in(reader.traces[side], value[side]) for side in _sides_of(reader, value))
+
+
+def _sides_of(reader: Reader, value: Both) -> list[int]:
+    """The graphs on which it has any numbers: where there are no edges, a model may go another way."""
+    return [side for side in (0, 1) if reader.traces[side].values[value[side]].numel()] or [1]
+
+
+def _nonlinear_in(trace: Trace, start: int) -> bool:
+    waiting = [start]
     seen: set[int] = set()
     while waiting:
         number = waiting.pop()
@@ -281,9 +306,12 @@ def _is_nonlinear(reader: Reader, value: Both) -> bool:
     return False
 
 
-def is_normalised(reader: Reader, number: int) -> bool:
+def is_normalised(reader: Reader, value: Both) -> bool:
     """Whether a value was divided by a sum over a group of its own rows, as attention is."""
-    trace = reader.traces[1]
+    return any(_normalised_in(reader.traces[side], value[side]) for side in _sides_of(reader, value))
+
+
+def _normalised_in(trace: Trace, number: int) -> bool:
     operation = trace.operations[number]
     if operation is None or trace.kinds[number] != FEATURE:
         return False
@@ -303,7 +331,7 @@ def is_normalised(reader: Reader, number: int) -> bool:
         return False
     features = [one for one in numbers if trace.kinds[one] == FEATURE]
     if operation.name in VIEWS | {"native_dropout", "index_select"} or (operation.name == "mul" and len(features) == 1):
-        return any(is_normalised(reader, one) for one in features)
+        return any(_normalised_in(trace, one) for one in features)
     return False
 
 

@@ -70,6 +70,13 @@ def _same(step: Step) -> Value:
     return step.form(step.features[-1])
 
 
+def _copy(step: Step) -> Value:
+    """One tensor written over all of another."""
+    if 1 not in step.features:
+        return columns.affine(step)
+    return step.form(1).expanded(step.shapes)
+
+
 def _lookup(step: Step) -> Value:
     """Rows of a table named by whole numbers that are features: each row's own numbers."""
     reader = step.reader
@@ -84,7 +91,7 @@ def _lookup(step: Step) -> Value:
 
 FUNCTIONS: dict[str, Callable[[Step], Value]] = {
     **dict.fromkeys(
-        ("add", "sub", "rsub", "neg", "copy", "lerp", "addcmul", "addcdiv", "native_dropout", "fill", "positive"),
+        ("add", "sub", "rsub", "neg", "lerp", "addcmul", "addcdiv", "native_dropout", "fill", "positive"),
         columns.affine,
     ),
     **dict.fromkeys(("mul", "div"), _times),
@@ -132,6 +139,7 @@ FUNCTIONS: dict[str, Callable[[Step], Value]] = {
     ),
     **dict.fromkeys(("index_select", "index", "gather"), crossing.gather),
     "embedding": _lookup,
+    "copy": _copy,
     **dict.fromkeys(
         ("scatter_add", "index_add", "index_put", "_index_put_impl", "scatter", "scatter_reduce", "index_copy"),
         crossing.scatter,

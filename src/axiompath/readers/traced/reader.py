@@ -21,7 +21,7 @@ from ..bases import Base, Bases
 from ..forms import Form, base_form
 from ..tape import UnreadableModel
 from .rows import EDGES, GRAPHS, LINKS, NODES, Axis, Recorded, choose, send
-from .tape import FEATURE, PARAMETER, Number, Operation, Trace, refuse, run_again
+from .tape import FEATURE, PARAMETER, Number, Operation, Trace, refuse, rows_numbered, run_again
 from .values import Pair, Value, in_rows, rule_of, same_in_all, scaled
 
 Both = tuple[Number, Number]  # one value, by its number in each trace
@@ -212,14 +212,19 @@ class Reader:
         if not rows:
             return self.leaf(tensors, self.nodes, name)
         width = int(np.prod(tensors[1].shape[1:]))
-        if name not in self.fields:  # one leaf of all steps
-            tables = np.zeros((self.nodes.sizes[0], width)), np.zeros((self.nodes.sizes[1], width))
+        columns = self.traces[1].columns.get(value[1], slice(0, width))
+        if name not in self.fields:  # one leaf of all steps, or of all types
+            size = max([width, *(one.stop for one in self.traces[1].columns.values() if name == "x")])
+            tables = np.zeros((self.nodes.sizes[0], size)), np.zeros((self.nodes.sizes[1], size))
             self.fields[name] = self.leaf_form(self.nodes, tables, name)
         (term,) = self.fields[name].terms
         for side in (0, 1):
-            self.leaves[term.base][1][side][rows[side]] = tensors[side].to(torch.float64).reshape(-1, width).numpy()
-        places = [in_rows(len(rows[side]), tensors[side].shape, rows=rows[side]) for side in (0, 1)]
-        return Value(self.fields[name], self.nodes, (places[0], places[1]))
+            table = self.leaves[term.base][1][side]
+            table[rows[side], columns] = tensors[side].to(torch.float64).reshape(-1, width).numpy()
+        first, second = (in_rows(len(rows[side]), tensors[side].shape, rows=rows[side]) for side in (0, 1))
+        form = self.fields[name]
+        form = form if form.width == width else form.select(np.arange(columns.start, columns.stop))
+        return Value(form, self.nodes, (first, second))
 
     def leaf(self, tensors: Any, axis: Axis, name: str) -> Value:
         """Numbers of each row as they are, rows first."""
@@ -312,6 +317,10 @@ class Reader:
     def target_of(self, index: Both | None, sizes: tuple[int, int]) -> tuple[Axis, tuple[IntArray, IntArray]]:
         """The axis of the rows that an index numbers, and which of its rows they are."""
         fields = set() if index is None else self.traces[1].fields_of(index[1])
+        if index is not None and self.traces[1].types:
+            first, second = (rows_numbered(self.traces[side], index[side], sizes[side]) for side in (0, 1))
+            if first is not None and second is not None:
+                return self.nodes, (first, second)
         every = np.arange(sizes[0]), np.arange(sizes[1])
         if "batch" in fields or (sizes == (1, 1) and self.nodes.sizes != (1, 1)):
             return self._graphs(sizes), every
@@ -329,12 +338,18 @@ class Reader:
     def graph_of(self, rows: tuple[IntArray, IntArray]) -> tuple[Axis, tuple[int, int]]:
         """The axis of graphs, and the one that these nodes are all nodes of; else they stand for the whole."""
         if all("batch" in given for given in self.given):
-            batches = [self.tensor((self.given[0]["batch"], self.given[1]["batch"]), side).numpy() for side in (0, 1)]
+            batches = [self._batch(side) for side in (0, 1)]
             sizes = tuple(int(one.max(initial=0)) + 1 for one in batches)
             own = tuple(int(one[rows[side]].min(initial=sizes[side])) for side, one in enumerate(batches))
             if all(np.array_equal(rows[side], np.flatnonzero(one == own[side])) for side, one in enumerate(batches)):
                 return self._graphs((sizes[0], sizes[1])), (own[0], own[1])
         return self._graphs((1, 1)), (0, 0)
+
+    def _batch(self, side: int) -> IntArray:
+        """The graph of each node."""
+        trace = self.traces[side]
+        found = trace.batch if trace.batch is not None else trace.values[self.given[side]["batch"]].numpy()
+        return np.asarray(found)
 
     def _graphs(self, sizes: tuple[int, int]) -> Axis:
         kind, rows = (INSIDE, EDGES) if self.graphs_inside else (GRAPHS, GRAPHS)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -31,6 +32,11 @@ UNDEFINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_str
 MADE_HERE = {"lift_fresh", "lift_fresh_copy", "lift"}  # `torch.tensor(...)` in the forward pass
 LEAVING = {"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__"}
 ALIASES = {"detach", "alias", "lift_fresh", "view", "expand", "slice", "_unsafe_view"}
+MOVING = {
+    "select", "unbind", "view", "reshape", "_unsafe_view", "expand", "unsqueeze", "squeeze", "slice", "index_select",
+    "index", "cat", "stack", "flip", "t", "permute", "transpose", "clone", "detach", "alias", "_to_copy", "sort", "add",
+    "sub", "repeat", "masked_select", "split", "split_with_sizes", "as_strided",
+}  # fmt: skip
 # Code that is nobody's model: installed packages, torch among them, and our own.
 GENERATED = re.compile(r"_(propagate|edge_updater)_\w*\.py$")  # what PyG writes for a MessagePassing layer
 INSTALLED = os.path.dirname(os.path.dirname(torch.__file__)) + os.sep
@@ -72,6 +78,12 @@ class Trace:
     fields: dict[int, str] = field(default_factory=dict)  # the inputs among them
     rows: dict[int, IntArray] = field(default_factory=dict)  # of inputs that are of some nodes only: which ones
     num_nodes: int = 0
+    # Of graphs with several node types: the rows of each, where a type's features stand, which nodes an index names.
+    types: list[IntArray] = field(default_factory=list)
+    columns: dict[int, slice] = field(default_factory=dict)
+    ends: dict[int, torch.Tensor] = field(default_factory=dict)
+    whose: dict[int, tuple[int, int]] = field(default_factory=dict)  # types of the nodes in each row of an index
+    batch: IntArray | None = None
     strangers: set[int] = field(default_factory=set)  # tensors of unknown origin
     output: Number = field(default_factory=lambda: Number(0))
 
@@ -103,6 +115,56 @@ class Trace:
         """The nodes that an index numbers, where it numbers those of one step only: the latest that it was made of."""
         found = [self.rows[number] for number in self.ancestors(start) if number in self.rows]
         return max(found, key=lambda rows: int(rows.max(initial=-1)), default=None)
+
+
+def nodes_named(trace: Trace, number: int) -> torch.Tensor | None:
+    """The row of the whole graph that each element of an index means, of graphs with several node types; -1 if none."""
+    operation = trace.operations[number]
+    if number in trace.ends or operation is None:
+        return trace.ends.get(number)
+    if operation.name not in MOVING:
+        return None
+    inputs = operation.numbers
+    named = {place: one for place, part in enumerate(inputs) if (one := nodes_named(trace, part)) is not None}
+    if not named:
+        return None
+    if operation.name in ("add", "sub"):
+        (found,) = list(named.values())[:1]
+        return found.expand(trace.values[number].shape)
+    if operation.name == "sort":
+        order = trace.values[inputs[0]].sort(dim=operation.args[1] if len(operation.args) > 1 else -1).indices
+        return named[0].gather(operation.args[1] if len(operation.args) > 1 else -1, order)
+    if operation.name in ("cat", "stack"):
+        unknown = {place: torch.full_like(trace.values[one], -1) for place, one in enumerate(inputs)}
+        named = unknown | named
+    return run_again(trace, operation, named)
+
+
+def rows_numbered(trace: Trace, number: int, size: int) -> IntArray | None:
+    """Which nodes `size` rows are that an index numbers: those of a type, or of several one after the other."""
+    named = nodes_named(trace, number) if trace.types else None
+    if named is None:
+        return None
+    rows, owner = np.full(size, -1), np.empty(trace.num_nodes, dtype=np.int64)
+    for kind, own in enumerate(trace.types):
+        owner[own] = kind
+    index, nodes = trace.values[number].reshape(-1).numpy(), named.reshape(-1).numpy()
+    index, nodes = index[nodes >= 0], nodes[nodes >= 0]
+    left = list(range(len(trace.types)))
+    for kind in np.unique(owner[nodes]).tolist():
+        own = trace.types[kind]
+        first = np.unique(index[owner[nodes] == kind] - np.searchsorted(own, nodes[owner[nodes] == kind]))
+        if len(first) != 1 or first[0] < 0 or first[0] + len(own) > size:
+            return None
+        rows[first[0] : first[0] + len(own)] = own
+        left.remove(kind)
+    ends = [kind for one in trace.ancestors(number) for kind in trace.whose.get(one, ())[::-1]]
+    for kind in [*dict.fromkeys(ends), *left]:
+        place, own = int(np.argmin(rows)) if len(rows) else 0, trace.types[kind]
+        if kind in left and len(own) <= size - place and (rows[place : place + len(own)] < 0).all():
+            rows[place : place + len(own)] = own
+            left.remove(kind)
+    return None if (rows < 0).any() else rows
 
 
 def numbers_in(given: Any) -> Iterator[Number]:

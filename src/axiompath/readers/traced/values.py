@@ -74,7 +74,10 @@ class Value:
             rank = np.empty(len(rows), dtype=np.int64)
             rank[order] = np.tile(np.arange(count[0]), len(count))
             places.append(torch.from_numpy((rows * count[0] + rank).reshape(self.places[side].shape)))
-        if found is None or np.array_equal(found, np.arange(self.width)):
+        if found is None:  # no rows: only how many columns they would have is known
+            found = np.zeros(int(np.prod([size for size in self.places[1].shape if size])), dtype=np.int64)
+            return replace(self, form=self.form.select(found), origin=None)
+        if np.array_equal(found, np.arange(self.width)):
             return replace(self, places=(places[0], places[1]))
         eye = np.eye(self.width)[:, found]
         return replace(self.mapped(eye), places=(places[0], places[1]))
