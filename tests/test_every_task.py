@@ -131,7 +131,7 @@ def test_a_batch_is_matched_graph_by_graph():
         explainer.explain(9)
     with pytest.raises(WrongKind, match="graph numbers"):
         explainer.explain((0, 1))
-    with pytest.raises(InputError, match=r"a target to be named .*4 graphs"):
+    with pytest.raises(InputError, match=r"the name of a target .*4 graphs"):
         explainer.explain()
 
 

@@ -55,7 +55,7 @@ class Session:
         """What answers questions about paths."""
         if self.path_engine is None:
             raise InputError(
-                "Expected an Explainer that reads the model, for paths are asked for (got one with paths=False); "
+                "Expected an Explainer that reads the model, as paths require (got one with paths=False); "
                 "`moved`, `changes`, `blame`, `undo` and `what_if` answer without."
             )
         return self.path_engine

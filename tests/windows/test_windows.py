@@ -174,7 +174,7 @@ def test_paths_features_and_another_model():
 @pytest.mark.parametrize(
     ("after", "options", "words"),
     [
-        (lambda days: days[1:3], {}, "as many snapshots each"),
+        (lambda days: days[1:3], {}, "windows of equal length"),
         (lambda days: days[1], {}, "to be a list of snapshots"),
         (lambda days: [days[2], days[1], days[3]], {}, "oldest first"),
         (lambda days: [days[1], days[1], days[3]], {}, "every date once"),

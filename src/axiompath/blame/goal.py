@@ -106,6 +106,6 @@ def _class_number(to: object, num_classes: int, names: tuple[str, ...]) -> int:
 def _check_flip(flipped: bool) -> None:
     if not flipped:
         raise InputError(
-            "Expected a prediction whose class changed (got one that has the class asked for already); say with "
+            "Expected a prediction whose class changed (got one that already has this class); say with "
             "`to=` another class, or with `below=` a probability of the present one, that is to be reached."
         )

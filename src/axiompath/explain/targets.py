@@ -117,7 +117,7 @@ def find_only_graph(engine: PathEngine) -> int:
     change = engine.change
     if not change.of_graphs or len(change.root_ids) != 1:
         raise InputError(
-            f"Expected a target to be named (got none, of {len(change.root_ids):,} {change.unit}s); "
+            f"Expected the name of a target (got none, of {len(change.root_ids):,} {change.unit}s); "
             "`moved()` lists those whose prediction moved."
         )
     return int(change.root_ids[0])

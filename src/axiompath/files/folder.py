@@ -54,7 +54,7 @@ class ResumableFolder:
         for name in list(taken)[:1]:
             raise InputError(
                 f"Expected a folder in which the names that a {self.what} writes are free or its own (got {self.path}, "
-                f"where {name} is something else); move it away, or choose another folder: nothing there was touched."
+                f"where {name} is something else); move it away, or choose another folder: nothing was changed there."
             )
 
     def is_plain(self, name: str) -> bool:
@@ -85,7 +85,7 @@ class ResumableFolder:
             lock.acquire()
         except Timeout as error:
             raise InputError(
-                f"Expected a folder that nobody writes to (got {self.path}, where another {self.what} is running); "
+                f"Expected a folder without another writer (got {self.path}, where another {self.what} is running); "
                 "wait until it has ended, or choose another name."
             ) from error
         except OSError as error:

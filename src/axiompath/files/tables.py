@@ -206,7 +206,9 @@ def _csv_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: 
     with pd.read_csv(path, sep=_separator(path), chunksize=num_rows, **settings) as parts:
         for part in parts:
             if not isinstance(part.index, pd.RangeIndex):
-                raise InputError(f"Expected as many cells in every row of {path} as in its first (one has more).")
+                raise InputError(
+                    f"Expected the same number of cells in every row of {path} as in its first (one has more)."
+                )
             yield part
 
 

@@ -273,7 +273,7 @@ def to_numpy(values: Any) -> Any:
     if not _is_tensor(values):
         return values
     if _is_sparse(values):
-        raise WrongKind("Expected dense tensors beside `x` (got a sparse one); give its `to_dense()`.")
+        raise WrongKind("Expected dense tensors except `x` (got a sparse one); pass its `to_dense()`.")
     values = values.detach().cpu()
     return values.double() if values.is_floating_point() else values  # numpy knows no bfloat16
 

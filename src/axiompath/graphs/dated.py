@@ -110,7 +110,7 @@ def read_windows(before: Any, after: Any, still: Any = REPEAT, dates: Any = None
     windows = _read_window(before, "before"), _read_window(after, "after")
     if len(windows[0]) != len(windows[1]):
         raise InputError(
-            f"Expected windows of as many snapshots each (got {len(windows[0])} before and {len(windows[1])} after)."
+            f"Expected windows of equal length (got {len(windows[0])} before and {len(windows[1])} after)."
         )
     named = _read_dates((before, after), windows, dates)
     if named[0] == named[1] and still is not REPEAT and still != REPEAT:

@@ -224,7 +224,7 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
         bare = "before" if before.edge_weight is None else "after"
         raise InputError(
             f"Expected both snapshots to carry `edge_weight`, or neither (`{bare}` has none); "
-            "give it ones where its edges are unweighted."
+            "if its edges are unweighted, give it ones."
         )
     check_edge_features(before, after)
     if before.numbered != after.numbered:

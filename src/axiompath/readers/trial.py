@@ -59,7 +59,7 @@ def copy_model(model: Any) -> nn.Module:
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if isinstance(model, torch.jit.ScriptModule):
         raise UnreadableModel(
-            "The model is a TorchScript module, whose steps cannot be watched; pass the original nn.Module."
+            "The model is a TorchScript module, whose operations cannot be recorded; pass the original nn.Module."
         )
     lazy = [name for name, value in model.named_parameters() if nn.parameter.is_lazy(value)]
     if lazy:

@@ -171,8 +171,8 @@ class FactLoad:
         """Nothing smaller than a part is done; whoever killed the workers has to be stopped first."""
         del single
         raise TooLarge(
-            f"Expected workers to survive part {part} of the blame (several died at it, for want of memory as a rule); "
-            "blame=1000 looks at the thousand predictions that moved the most, and takes less."
+            f"Expected workers to survive part {part} of the blame (several died at it, usually for lack of memory); "
+            "blame=1000 looks at the thousand predictions that moved most, and takes less."
         )
 
 
@@ -262,14 +262,14 @@ def plan_facts(session: Session, rows: IntArray, blame: bool | int, digest: str)
     if pairs.sum() > MOST_ROWS:
         raise TooLarge(
             f"Expected at most {MOST_ROWS:,} pairs of a change and a prediction that it reaches (got "
-            f"{int(pairs.sum()):,}); blame=1000 looks at the thousand predictions that moved the most."
+            f"{int(pairs.sum()):,}); blame=1000 looks at the thousand predictions that moved most."
         )
     seconds = 2 * float(edges.sum()) / EDGES_A_SECOND / num_cores()
     if seconds > WORTH_A_NOTICE:
         warnings.warn(
             f"Blame of {len(rows):,} predictions toggles {len(edges):,} changes that reach {int(pairs.sum()):,} "
             f"predictions in all, about {seconds / 60:.0f} minutes on these cores; blame=1000 looks at the thousand "
-            "that moved the most.",
+            "that moved most.",
             Notice,
             stacklevel=2,
         )

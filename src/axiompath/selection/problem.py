@@ -56,7 +56,7 @@ def checked_kind(output: str, scales: npt.ArrayLike | None, c: int) -> tuple[int
         )
     if output == BINARY and c != 1:
         raise InputError(
-            f"expected one column for output 'binary', got {c}; say output='labels' where each is a yes or no"
+            f"expected one column for output 'binary', got {c}; pass output='labels' if each is a yes or no"
         )
     if scales is None:
         return PARTITIONS[output], np.ones(c)

@@ -287,7 +287,7 @@ def _check_snapshots(
     if any(numbered) and not all(numbered):
         raise InputError(
             f"Expected `n_id` in all snapshots or in none (got it in {sum(numbered)} of {len(numbered)}); "
-            "give it to all where nodes come and go."
+            "if nodes come and go, give it to all."
         )
     sizes = [len(nodes) for nodes in ids]
     batches = all(data.get("batch") is not None for data in snapshots)  # matched graph by graph
