@@ -152,6 +152,95 @@ def test_weights_of_edges_by_the_name_of_features():
     assert "edge reweighted" in set(explainer.changes().kind)
 
 
+class OwnLayer(pyg.MessagePassing):
+    """A layer that somebody wrote, between nodes of two types."""
+
+    def __init__(self, sender, receiver, width):
+        super().__init__(aggr="mean")
+        self.message_map, self.root = nn.Linear(sender, width), nn.Linear(receiver, width)
+
+    def forward(self, x, edge_index):
+        x = x if isinstance(x, tuple) else (x, x)
+        return self.root(x[1]) + self.propagate(edge_index, x=x)
+
+    def message(self, x_j):
+        return torch.tanh(self.message_map(x_j))
+
+
+class OwnLayers(nn.Module):
+    """They stand in HeteroConv, one for each relation."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs = pyg.HeteroConv({of: OwnLayer(WIDTHS[of[0]], WIDTHS[of[2]], 5) for of in RELATIONS}, aggr="sum")
+        self.last = nn.Linear(5, 2)
+
+    def forward(self, x_dict, edge_index_dict):
+        return self.last(self.convs(x_dict, edge_index_dict)["user"].relu())
+
+
+class RelationsByHand(nn.Module):
+    """A loop over relations with index_add, attention over what they bring, and no layer of PyG at all."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.ModuleDict({kind: nn.Linear(size, 5) for kind, size in WIDTHS.items()})
+        self.maps = nn.ModuleDict({"-".join(of): nn.Linear(5, 5, bias=False) for of in RELATIONS})
+        self.score, self.last = nn.Linear(5, 1), nn.Linear(5, 2)
+
+    def forward(self, x_dict, edge_index_dict):
+        h = {kind: F.elu(self.first[kind](x)) for kind, x in x_dict.items()}
+        for _ in range(2):
+            heard = {kind: [part] for kind, part in h.items()}
+            for of, (senders, receivers) in edge_index_dict.items():
+                sent = self.maps["-".join(of)](h[of[0]])[senders]
+                heard[of[2]].append(torch.zeros_like(h[of[2]]).index_add(0, receivers, sent))
+            for kind, parts in heard.items():
+                stacked = torch.stack(parts, dim=1)
+                shares = torch.softmax(self.score(torch.tanh(stacked)), dim=1)
+                h[kind] = (shares * stacked).sum(dim=1)
+        return {kind: self.last(part) for kind, part in h.items()}
+
+
+@pytest.mark.parametrize("make", [OwnLayers, RelationsByHand])
+def test_layers_that_people_write_for_types_are_read_by_their_operations(make):
+    torch.manual_seed(0)
+
+    def answer(model, data):
+        found = model(data.x_dict, data.edge_index_dict)
+        return found["user"] if isinstance(found, dict) else found
+
+    graphs = shop()
+    graphs[1]["item"].x = graphs[1]["item"].x.clone()
+    graphs[1]["item"].x[0] += 1.0
+    explainer = assert_as_called(make(), graphs, answer)
+    assert explainer.change.network.recorded
+    target = explainer.moved().target[0]
+    found, blame = explainer.explain(target, budget=3), explainer.blame(target)
+    assert found.relations
+    np.testing.assert_allclose(blame.shares.sum(axis=0), blame.logits_after - blame.logits_before, atol=1e-6)
+
+
+class AttendsThenOwn(nn.Module):
+    """GATConv goes another way where there is nothing to send."""
+
+    def __init__(self):
+        super().__init__()
+        convs = {of: pyg.GATConv((WIDTHS[of[0]], WIDTHS[of[2]]), 3, add_self_loops=False) for of in RELATIONS[:1]}
+        self.conv, self.own = pyg.HeteroConv(convs), OwnLayer(3, 4, 3)
+
+    def forward(self, x_dict, edge_index_dict):
+        items = torch.tanh(self.conv(x_dict, edge_index_dict)["item"])
+        return self.own((items, x_dict["user"]), edge_index_dict[RELATIONS[1]])
+
+
+def test_a_relation_without_edges_on_one_of_the_graphs():
+    torch.manual_seed(0)
+    graphs = shop()
+    graphs[0][RELATIONS[0]].edge_index = torch.zeros(2, 0, dtype=torch.long)
+    assert_as_called(AttendsThenOwn(), graphs, lambda model, data: model(data.x_dict, data.edge_index_dict))
+
+
 def test_a_relation_that_the_model_knows_and_no_graph_has():
     graphs = shop()
     model = run_once(Transformer(graphs[0].metadata()), graphs[0].x_dict, graphs[0].edge_index_dict)

@@ -33,6 +33,7 @@ from ..network.readouts import End, Pooled
 from .bases import Base, Bases, bases_of
 from .forms import Term
 from .scores import Attended, Unknown, same
+from .tape import UnreadableModel
 from .traced.reader import Reader
 from .traced.rows import EDGES, GRAPHS, LINKS, NODES, Recorded
 
@@ -52,7 +53,7 @@ def recognise(reader: Reader, sides: tuple[Snapshot, Snapshot]) -> Recognised | 
     finder = _Finder(reader, sides)
     try:
         return finder.run()
-    except Unknown:
+    except (Unknown, UnreadableModel):
         return None
 
 

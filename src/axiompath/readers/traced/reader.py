@@ -28,6 +28,7 @@ Both = tuple[Number, Number]  # one value, by its number in each trace
 
 
 INSIDE = "graphs inside"
+LEARNT = "a row learnt for each node"
 MOST_CHOICES = 64  # of columns that rows may choose from
 
 
@@ -150,6 +151,8 @@ class Reader:
 
     def step(self, value: Both) -> Step | None:
         """What made it, on both graphs alike; None for what was given."""
+        if all(number in trace.learnt for trace, number in zip(self.traces, value, strict=True)):
+            return None
         first, second = (trace.operations[number] for trace, number in zip(self.traces, value, strict=True))
         if first is None and second is None:
             return None
@@ -205,7 +208,7 @@ class Reader:
         self.lines.append(Line(step.operations[1].place, step.name, how))
 
     def _given(self, value: Both) -> Value:
-        name = self.traces[1].fields[value[1]]
+        name = self.traces[1].fields.get(value[1], LEARNT)
         tensors = [self.tensor(value, side) for side in (0, 1)]
         some = [self.traces[side].rows.get(value[side]) for side in (0, 1)]
         rows = [one for one in some if one is not None]

@@ -30,6 +30,7 @@ SHAPES_ONLY = {
 } | {"new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "empty_strided"}
 UNDEFINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
 MADE_HERE = {"lift_fresh", "lift_fresh_copy", "lift"}  # `torch.tensor(...)` in the forward pass
+PRODUCTS = {"mm": 0, "_sparse_mm": 0, "addmm": 1, "_sparse_addmm": 1}  # where the first of two matrices stands
 LEAVING = {"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__"}
 ALIASES = {"detach", "alias", "lift_fresh", "view", "expand", "slice", "_unsafe_view"}
 MOVING = {
@@ -76,6 +77,7 @@ class Trace:
     operations: list[Operation | None] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     fields: dict[int, str] = field(default_factory=dict)  # the inputs among them
+    learnt: set[int] = field(default_factory=set)  # rows of parameters that stand for nodes
     rows: dict[int, IntArray] = field(default_factory=dict)  # of inputs that are of some nodes only: which ones
     num_nodes: int = 0
     # Of graphs with several node types: the rows of each, where a type's features stand, which nodes an index names.
@@ -115,6 +117,14 @@ class Trace:
         """The nodes that an index numbers, where it numbers those of one step only: the latest that it was made of."""
         found = [self.rows[number] for number in self.ancestors(start) if number in self.rows]
         return max(found, key=lambda rows: int(rows.max(initial=-1)), default=None)
+
+
+def _names_nodes(trace: Trace, number: int) -> bool:
+    """Whether an index is made of ends of edges or pairs by nothing but choosing."""
+    operation = trace.operations[number]
+    if operation is None:
+        return trace.fields.get(number) in ("edge_index", "edge_label_index")
+    return operation.name in MOVING and any(_names_nodes(trace, one) for one in operation.numbers)
 
 
 def nodes_named(trace: Trace, number: int) -> torch.Tensor | None:
@@ -207,6 +217,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, model: nn.Module, inputs: dict[str, torch.Tensor], features: Iterable[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.trace = Trace()
+        self.num_nodes = len(inputs["x"]) if "x" in inputs else -1
         self.known: dict[tuple[Any, ...], tuple[Number, int]] = {}
         self.wholes: dict[Any, tuple[Number, int]] = {}  # of each storage: the value that is all of it
         self.writes: dict[Any, int] = {}
@@ -264,6 +275,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         seen = replace_in(args, find)
         seen_kwargs = {key: replace_in(value, find) for key, value in kwargs.items()}
         numbers = list(numbers_in((seen, tuple(seen_kwargs.values()))))
+        self._learn(name, seen)
         kind = max((self.trace.kinds[number] for number in numbers), default=PARAMETER)
         kind = PARAMETER if name in SHAPES_ONLY else kind
         if kind == FEATURE and name in OPENED:
@@ -299,6 +311,22 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 continue  # the very same tensor
             self.bind(tensor, self.trace.add(tensor, Operation(function, seen, seen_kwargs, output, place), kind))
         return result
+
+    def _learn(self, name: str, args: tuple[Any, ...]) -> None:
+        """Rows of a parameter that edges lead from: a row learnt for each node, which is what the node holds."""
+        trace, size = self.trace, self.num_nodes
+        if name in PRODUCTS:
+            matrix, table = args[PRODUCTS[name] : PRODUCTS[name] + 2]
+            named = trace.kinds[matrix] == STRUCTURE and tuple(trace.values[matrix].shape) == (size, size)
+        elif name in ("index_select", "index", "embedding"):
+            table, indices = args[0], list(numbers_in(args[1:]))
+            named = len(indices) == 1 and _names_nodes(trace, indices[0])
+        else:
+            return
+        value = trace.values[table]
+        if named and trace.kinds[table] == PARAMETER and value.dim() == 2 and len(value) == size:
+            trace.kinds[table] = FEATURE
+            trace.learnt.add(table)
 
     def _write(self, target: torch.Tensor, operation: Operation, kind: int) -> None:
         """A value was overwritten: of a view, the whole storage has a new value too."""
