@@ -113,14 +113,7 @@ class Transfer:
 
     def tilt(self, held: Held) -> Held:
         """Times the rates of the rows: values [n, ..., width] behind phi, or multipliers in front of it."""
-        rates = self.change.rates[self.number]
-        if rates is None:
-            return held
-        found: Held = {}
-        for state, part in held.items():
-            slopes = rates.slopes[rates.place[state, self.rows]]
-            found[state] = part * np.expand_dims(slopes, tuple(range(1, part.ndim - 1)))
-        return found
+        return tilt(self.change, self.number, self.rows, held)
 
     def leaf_messages(self) -> Held:
         """What the channels of the lowest hop take from the leaves `below`, side by side, [m, outputs]."""
@@ -129,8 +122,7 @@ class Transfer:
 
     def project(self, values: Held) -> Held:
         """Values [m, ..., width below] through the map of each channel, side by side."""
-        maps = [(channel.inputs, channel.weight) for channel in self.layer.channels]
-        return {state: _map(part, maps) for state, part in values.items()}
+        return project(self.layer, values)
 
     def expand(self, multipliers: Held) -> Held:
         """Multipliers [n, ..., width] through the map of each channel, the other way round, side by side."""
@@ -212,6 +204,24 @@ def over_steps(change: Change, number: int, above: IntArray, below: IntArray) ->
     entry = find_in_rows(layer.indptr, layer.indices, above, below)
     there = np.flatnonzero(entry >= 0)
     return Transfer(change, number, above, below, there, there, entry[there])
+
+
+def tilt(change: Change, number: int, rows: IntArray, held: Held) -> Held:
+    """What is carried at these rows of a layer's output, times their rates."""
+    rates = change.rates[number]
+    if rates is None:
+        return held
+    found: Held = {}
+    for state, part in held.items():
+        slopes = rates.slopes[rates.place[state, rows]]
+        found[state] = part * np.expand_dims(slopes, tuple(range(1, part.ndim - 1)))
+    return found
+
+
+def project(layer: Layer, values: Held) -> Held:
+    """Values [m, ..., width below] through the map of each channel, side by side."""
+    maps = [(channel.inputs, channel.weight) for channel in layer.channels]
+    return {state: _map(part, maps) for state, part in values.items()}
 
 
 def width_below(change: Change, number: int) -> int:

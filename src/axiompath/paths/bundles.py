@@ -21,10 +21,10 @@ from ..change.cut import cut_change
 from ..change.states import KINDS, REWEIGHTED
 from ..change.transfer import IN_DELTA, Held, over_steps
 from ..graphs.labels import ANY
-from ..graphs.rows import find_in_rows
+from ..graphs.rows import entries_of, find_in_rows
 from .attribution import make_table
 from .chosen import walk_chosen
-from .extremes import gather_entries, list_stages
+from .extremes import list_stages
 from .sums import sum_below
 from .table import PathTable
 from .walk import count_paths, count_ways
@@ -92,7 +92,7 @@ def open_groups(change: Change, target: int, groups: IntArray) -> tuple[PathTabl
     depth = int(depth_of(groups[:1])[0])
     cut, layer = cut_at(change, depth + 1), change.layers[_hop_at(change, depth + 1)]
     stated = groups[:, -depth - 1 :]
-    entries, counts = gather_entries(layer.indptr, stated[:, 0])
+    entries, counts = entries_of(layer.indptr, stated[:, 0]), np.diff(layer.indptr)[stated[:, 0]]
     parents = np.concatenate([np.repeat(np.arange(len(groups)), counts), np.arange(len(groups))])
     first = np.concatenate([layer.indices[entries].astype(np.int64), np.full(len(groups), -1)])
     found, rows = walk_chosen(cut, np.array([target]), np.column_stack([first, stated[parents]]))
