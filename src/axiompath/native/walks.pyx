@@ -1,4 +1,4 @@
-"""Ways down counted, and partial paths extended by the entries that a walk goes over; twins in tests/support.
+"""Partial paths extended by the entries that a walk goes over; twins in tests/support.
 
 `following[s, marks[e]]` is the set of states that set s becomes over entry e, 0 for none. A set that holds nothing but
 delta (`delta_alone`) goes over `descents`, the few entries that delta can go over; others over their whole row.
@@ -7,29 +7,7 @@ delta (`delta_alone`) goes over `descents`, the few entries that delta can go ov
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 
 
-def count_layer(
-    Py_ssize_t start,
-    Py_ssize_t stop,
-    const int64_t[::1] indptr,
-    const int32_t[::1] indices,
-    const uint16_t[::1] marks,
-    const uint16_t[:, ::1] following,
-    const double[:, ::1] below,
-    double[:, ::1] above,
-):
-    """Add to above[v, s] the ways down from node v in set s."""
-    cdef Py_ssize_t v, e, s
-    cdef int s_below
-    with nogil:
-        for v in range(start, stop):
-            for e in range(indptr[v], indptr[v + 1]):
-                for s in range(1, following.shape[0]):
-                    s_below = following[s, marks[e]]
-                    if s_below:
-                        above[v, s] += below[indices[e], s_below]
-
-
-def count_children(
+def list_children(
     Py_ssize_t start,
     Py_ssize_t stop,
     const int64_t[::1] indptr,
@@ -40,59 +18,33 @@ def count_children(
     const uint8_t[::1] delta_alone,
     const int32_t[::1] node,
     const uint16_t[::1] sets,
-    int64_t[::1] num_children,
-):
-    """Entries that each partial path goes on over."""
-    cdef Py_ssize_t i, k
-    cdef int64_t count
-    cdef int s
-    with nogil:
-        for i in range(start, stop):
-            s, count = sets[i], 0
-            if delta_alone[s]:
-                for k in range(descents_indptr[node[i]], descents_indptr[node[i] + 1]):
-                    count += following[s, marks[descents[k]]] != 0
-            else:
-                for k in range(indptr[node[i]], indptr[node[i] + 1]):
-                    count += following[s, marks[k]] != 0
-            num_children[i] = count
-
-
-def fill_children(
-    Py_ssize_t start,
-    Py_ssize_t stop,
-    const int64_t[::1] indptr,
-    const int64_t[::1] descents_indptr,
-    const int64_t[::1] descents,
-    const uint16_t[::1] marks,
-    const uint16_t[:, ::1] following,
-    const uint8_t[::1] delta_alone,
-    const int32_t[::1] node,
-    const uint16_t[::1] sets,
-    const int64_t[::1] rows,
+    bint counts,
+    int64_t[::1] rows,
     int64_t[::1] entry,
     uint16_t[::1] sets_below,
 ):
-    """The entries themselves and the sets they lead to, from row rows[i] on those of partial path i."""
-    cdef Py_ssize_t i, k, j
+    """The entries that each partial path goes on over, and the sets they lead to, from row rows[i] on.
+
+    Where it `counts`, nothing is listed, and rows[i] becomes their number.
+    """
+    cdef Py_ssize_t i, k, j, first, last
     cdef int64_t e
     cdef int s, below
     with nogil:
         for i in range(start, stop):
-            s, j = sets[i], rows[i]
+            s, j = sets[i], 0 if counts else rows[i]
+            first, last = indptr[node[i]], indptr[node[i] + 1]
             if delta_alone[s]:
-                for k in range(descents_indptr[node[i]], descents_indptr[node[i] + 1]):
-                    e = descents[k]
-                    below = following[s, marks[e]]
-                    if below:
+                first, last = descents_indptr[node[i]], descents_indptr[node[i] + 1]
+            for k in range(first, last):
+                e = descents[k] if delta_alone[s] else k
+                below = following[s, marks[e]]
+                if below:
+                    if not counts:
                         entry[j], sets_below[j] = e, <uint16_t>below
-                        j += 1
-            else:
-                for e in range(indptr[node[i]], indptr[node[i] + 1]):
-                    below = following[s, marks[e]]
-                    if below:
-                        entry[j], sets_below[j] = e, <uint16_t>below
-                        j += 1
+                    j += 1
+            if counts:
+                rows[i] = j
 
 
 def fill_leaves(

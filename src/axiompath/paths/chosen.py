@@ -7,7 +7,7 @@ import numpy as np
 from ..arrays import IntArray
 from ..change.comparison import Change
 from ..graphs.rows import find_in_rows
-from .walk import Level, PathSet, bias_rows_of, extend, place_rows, start_level
+from .walk import Level, PathSet, assemble, extend, start_level
 
 
 def walk_chosen(
@@ -66,25 +66,11 @@ def walk_chosen(
         at = np.full(len(paths), -1)
         at[going] = number
     num_leaves = np.bincount(leaf_parents, minlength=len(level.node)).astype(np.int64)
-    events = [*((levels[t].target, number) for t, number in begins.items()), (level.target, num_leaves)]
-    firsts, ends = place_rows(events, targets)
+    found = assemble(change, targets, levels, begins, num_leaves, leaf_entries, leaf_sets)
     rows = np.full(len(paths), -1)
-    starts: dict[int, IntArray] = {}
-    for (t, number), first in zip(begins.items(), firsts[:-1], strict=True):
-        starts[t] = np.where(number > 0, first, -1)
-        own = begun[t] >= 0
-        rows[begun[t][own]] = starts[t][own]
-    before = np.cumsum(num_leaves) - num_leaves
-    leaf_rows = (firsts[-1] - before)[leaf_parents] + np.arange(len(leaf_paths))
-    rows[leaf_paths] = leaf_rows
-    num_paths = int(ends[-1])
-    chosen = np.full((num_paths, paths.shape[1]), -1, dtype=np.int64)
-    chosen[rows[rows >= 0]] = paths[rows >= 0]
-    held, entry = np.zeros(num_paths, dtype=np.uint16), np.full(num_paths, -1, dtype=np.int64)
-    bias_rows = bias_rows_of(change, levels, starts)
-    for t, places in bias_rows.items():
+    for t, places in begun.items():
         own = places >= 0
-        held[places[own]] |= steps.sets[t].sources[levels[t].sets[own]]
-    held[leaf_rows], entry[leaf_rows] = steps.sets[lowest - 1].held[leaf_sets], leaf_entries
-    change.mark_leaves(chosen, held)
-    return PathSet(targets, ends, chosen, held, entry, levels, bias_rows, firsts[-1], num_leaves), rows
+        rows[places[own]] = found.bias_rows[t][own]
+    before = np.cumsum(num_leaves) - num_leaves
+    rows[leaf_paths] = (found.leaf_rows - before)[leaf_parents] + np.arange(len(leaf_paths))
+    return found, rows

@@ -28,10 +28,9 @@ from ..change.comparison import Change
 from ..change.sets import Steps
 from ..change.states import COUNT_STATES
 from ..native.threads import run_in_pieces
-from ..native.walks import count_children, count_layer, fill_children, fill_leaves
+from ..native.walks import fill_leaves, list_children
 
 WALK_WORK = 30  # operations to write one partial path down, roughly
-COUNT_WORK = 20  # operations to count over one entry, roughly
 EXACT_FLOAT = 2**53  # float64 counts integers exactly up to here
 DIGIT = 2.0**26  # larger counts are written in digits; a row of 2^27 entries sums exactly
 
@@ -49,13 +48,6 @@ class Ways:
     marks: NDArray[np.uint16]  # [num_entries]
     following: NDArray[np.uint16]  # [sets, marks]: number of the set below, 0 for none
     delta_alone: BoolArray  # [sets]
-    held_below: NDArray[np.uint8]  # [sets below]: states and facts
-
-    @property
-    def going(self) -> tuple[Any, ...]:
-        """What decides over which entries a partial path goes on."""
-        entries = self.indptr, self.descents_indptr, self.descents, self.marks
-        return *entries, self.following, self.delta_alone.view(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +115,13 @@ def _ways(
         if t == stop:
             break
         ways = ways_over(change, steps, t)
-        num_rows, work = len(ways.indptr) - 1, len(ways.indices) * COUNT_WORK
+        num_rows = len(ways.indptr) - 1
+        receivers = np.repeat(np.arange(num_rows), np.diff(ways.indptr))
         above = [np.zeros((num_rows, len(steps.sets[t].held))) for _ in below]
-        for part, sums in zip(below, above, strict=True):
-            given = ways.indptr, ways.indices, ways.marks, ways.following, part, sums
-            run_in_pieces(count_layer, num_rows, work, *given)
+        for held in range(1, len(steps.sets[t].held)):
+            sets = ways.following[held, ways.marks]
+            for part, sums in zip(below, above, strict=True):
+                sums[:, held] = np.bincount(receivers, part[ways.indices, sets], num_rows)
         # Only whole paths start at a bias; partial ones that end there are not carried further down.
         if lowest == change.lowest_hop and not weigh_states:
             above[0][:, steps.sets[t].starts] += 1
@@ -162,23 +156,41 @@ def _carry_digits(parts: Counts) -> Counts:
 
 def walk_paths(change: Change, targets: IntArray) -> PathSet:
     """All altered paths of these nodes. Check with `count_paths` first that they fit into memory."""
-    lowest, sets = change.lowest_hop, change.steps.sets
     level = start_level(change, targets)
     levels: dict[int, Level] = {}
-    begins: dict[int, IntArray] = {}  # layer -> number of paths that start at the bias of each suffix
-    for t in range(len(change.layers) - 1, lowest - 1, -1):
+    begins: dict[int, IntArray] = {}
+    for t in range(len(change.layers) - 1, change.lowest_hop - 1, -1):
         levels[t] = level
         if change.network.layers[t].bias is not None:
-            begins[t] = sets[t].starts[level.sets].astype(np.int64)
+            begins[t] = change.steps.sets[t].starts[level.sets].astype(np.int64)
         ways = ways_over(change, change.steps, t)
-        num_children = _count_children(ways, level)
-        if t > lowest:
-            level = _descend(ways, level, num_children, level.position - (not change.layers[t].local))
+        num_children, entry, sets = _list_children(ways, level)
+        if t > change.lowest_hop:
+            parent = np.repeat(np.arange(len(level.node)), num_children)
+            position = level.position - (not change.layers[t].local)
+            level = extend(level, parent, entry, ways.indices[entry], sets, position)
+    return assemble(change, targets, levels, begins, num_children, entry, sets)
 
+
+def assemble(
+    change: Change,
+    targets: IntArray,
+    levels: dict[int, Level],
+    begins: dict[int, IntArray],
+    num_leaves: IntArray,
+    leaf_entry: IntArray,
+    leaf_sets: NDArray[Any],
+) -> PathSet:
+    """Paths of the partial ones of all levels: those that start at biases, and those that go on to leaves.
+
+    `begins` says of each layer with a bias how many paths start at that of each suffix, 0 or 1; leaves lie by suffix.
+    """
+    lowest, sets = change.lowest_hop, change.steps.sets
+    level = levels[lowest]
     events = [(levels[t].target, number) for t, number in begins.items()]
-    starts, indptr = place_rows([*events, (level.target, num_children)], targets)
+    starts, indptr = place_rows([*events, (level.target, num_leaves)], targets)
     num_paths = int(indptr[-1])
-    paths = np.empty((num_paths, level.trail.shape[1]), dtype=np.int64)
+    paths = np.full((num_paths, level.trail.shape[1]), -1, dtype=np.int64)
     held, entry = np.zeros(num_paths, dtype=np.uint16), np.full(num_paths, -1, dtype=np.int64)
     begun = {}
     for (t, number), start in zip(begins.items(), starts[:-1], strict=True):
@@ -189,14 +201,12 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
     for t, rows in bias_rows.items():
         own = rows >= 0
         held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
-    sets_below = np.zeros(num_paths, dtype=np.uint16)
-    given = level.node, level.sets, starts[-1], entry, sets_below
-    run_in_pieces(fill_children, len(level.node), num_paths * WALK_WORK, *ways.going, *given)
-    held |= sets[lowest - 1].held[sets_below]
-    shown = num_children, starts[-1], level.trail, change.layers[lowest].indices, entry, paths
+    leaves = np.arange(len(leaf_entry)) + np.repeat(starts[-1] - (np.cumsum(num_leaves) - num_leaves), num_leaves)
+    entry[leaves], held[leaves] = leaf_entry, sets[lowest - 1].held[leaf_sets]
+    shown = num_leaves, starts[-1], level.trail, change.layers[lowest].indices, entry, paths
     run_in_pieces(fill_leaves, len(level.node), num_paths * WALK_WORK, *shown)
     change.mark_leaves(paths, held)
-    return PathSet(targets, indptr, paths, held, entry, levels, bias_rows, starts[-1], num_children)
+    return PathSet(targets, indptr, paths, held, entry, levels, bias_rows, starts[-1], num_leaves)
 
 
 def bias_rows_of(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
@@ -227,24 +237,21 @@ def ways_over(change: Change, steps: Steps, t: int) -> Ways:
     """What walks by these steps do at layer t."""
     layer, descents = change.layers[t], change.descents[t]
     entries = layer.indptr, layer.indices, descents.indptr, descents.entries, descents.marks
-    return Ways(*entries, steps.following[t], steps.sets[t].delta_alone, steps.sets[t - 1].held)
+    return Ways(*entries, steps.following[t], steps.sets[t].delta_alone)
 
 
-def _count_children(ways: Ways, level: Level) -> IntArray:
-    num_children = np.zeros(len(level.node), dtype=np.int64)
-    given = level.node, level.sets, num_children
-    run_in_pieces(count_children, len(level.node), len(level.node) * WALK_WORK, *ways.going, *given)
-    return num_children
-
-
-def _descend(ways: Ways, level: Level, num_children: IntArray, position: int) -> Level:
-    rows = np.cumsum(num_children) - num_children
-    entry, sets = np.empty(int(num_children.sum()), np.int64), np.empty(int(num_children.sum()), np.uint16)
-    given = level.node, level.sets, rows, entry, sets
-    run_in_pieces(fill_children, len(level.node), len(entry) * WALK_WORK, *ways.going, *given)
-    return extend(
-        level, np.repeat(np.arange(len(level.node)), num_children), entry, ways.indices[entry], sets, position
-    )
+def _list_children(ways: Ways, level: Level) -> tuple[IntArray, IntArray, NDArray[np.uint16]]:
+    """How many entries each partial path goes on over, which, and the sets that they lead to."""
+    size = len(level.node)
+    entries = ways.indptr, ways.descents_indptr, ways.descents, ways.marks
+    given = *entries, ways.following, ways.delta_alone.view(np.uint8), level.node, level.sets
+    number = np.zeros(size, dtype=np.int64)
+    nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint16)
+    run_in_pieces(list_children, size, size * WALK_WORK, *given, True, number, *nothing)
+    total = int(number.sum())
+    entry, sets = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.uint16)
+    run_in_pieces(list_children, size, total * WALK_WORK, *given, False, np.cumsum(number) - number, entry, sets)
+    return number, entry, sets
 
 
 def extend(
