@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import axiompath
 from axiompath.blame.engine import SubsetEvaluator
-from axiompath.blame.referee import Referee
+from axiompath.blame.own_model import OwnEvaluator
 from axiompath.blame.shapley import all_subsets
 from research import datasets
 from tables import best_time, make_parser, publish, to_markdown
@@ -100,14 +100,14 @@ def games(
 
 def measure_batched(explainer: Any, evaluator: SubsetEvaluator) -> float:
     """Subsets a second of the user's model on copies of the neighbourhood: the best of several sizes of a batch."""
-    referee = Referee(explainer.session.subsets.evaluators[-1].own, evaluator.models[-1].field, whole=False)
+    copies = OwnEvaluator(explainer.session.subsets.evaluators[-1].own, evaluator.models[-1].field, whole=False)
     rng, best = np.random.default_rng(0), 0.0
     model, field = explainer.session.subsets.evaluators[-1].own.duplicate, evaluator.models[-1].field
     size = field.num_nodes * field.pair.before.graph.num_features
     for number in (1, 4, 16, 64, 256):
         if number > 1 and number * size > 6e7:
             break
-        data, _ = referee.copies(evaluator.models[-1].root, rng.random((number, evaluator.num_changes)) < 0.5)
+        data, _ = copies.copies(evaluator.models[-1].root, rng.random((number, evaluator.num_changes)) < 0.5)
         with torch.no_grad():
             spent = best_time(lambda data=data: model(data.x, data.edge_index), 0.3)
         best = max(best, number / spent)

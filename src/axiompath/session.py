@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from .arrays import IntArray
 from .blame.engine import ModelEvaluator, SubsetEngine
-from .blame.referee import OwnModel
+from .blame.own_model import OwnModel
 from .blame.root import Root
 from .blame.unread import OwnAnswers, answer_unread
 from .change.region import find_pair_changes, open_graphs
@@ -64,9 +64,7 @@ class Session:
     def subsets(self) -> SubsetEngine:
         """What answers questions about subsets of the changes."""
         if self.own_answers is not None:
-            run = self.own_answers.models
-            evaluators = [ModelEvaluator(one.own, one.pair, one.unit, one.output, None, one.num_hops) for one in run]
-            return SubsetEngine(tuple(evaluators), self.node_names)
+            return self.own_answers.subsets
         call, evaluators = self.paths.usage.call, []
         for model, change in zip(self.models, self.paths.changes, strict=True):
             own = OwnModel(model, call, BEFORE_END.get(change.network.end, np.asarray))
@@ -77,22 +75,22 @@ class Session:
     @property
     def pair(self) -> Pair:
         """Both graphs."""
-        return self.paths.region.pair if self.own_answers is None else self.own_answers.pair
+        return self.paths.region.pair if self.own_answers is None else self.own_answers.subsets.pair
 
     @property
     def unit(self) -> str:
         """What is predicted: a node, a graph or a link."""
-        return self.paths.change.unit if self.own_answers is None else self.own_answers.unit
+        return self.paths.change.unit if self.own_answers is None else self.own_answers.subsets.unit
 
     @property
     def output(self) -> Output:
         """What the columns of the logits mean."""
-        return self.paths.change.output if self.own_answers is None else self.own_answers.output
+        return self.paths.change.output if self.own_answers is None else self.own_answers.subsets.output
 
     @property
     def node_names(self) -> Mapping[int, str]:
         """The user's names of nodes, by number."""
-        return self.paths.node_names if self.own_answers is None else self.own_answers.node_names
+        return self.paths.node_names if self.own_answers is None else self.own_answers.subsets.node_names
 
     @cached_property
     def caption(self) -> Caption:
@@ -228,7 +226,7 @@ def open_session(
         classes = read_class_names(class_names)
         if class_names is None and len(offered) == answers.ends[-1][1].shape[1]:
             classes = offered
-        if not classes and answers.unit == UNIT_OF[LINKS] and answers.output.kind == BINARY:
+        if not classes and answers.subsets.unit == UNIT_OF[LINKS] and answers.subsets.output.kind == BINARY:
             classes = LINKED
         return Session(models, classes, None, answers)
     ready = prepare_types(model, (before, after), usage, node_names)

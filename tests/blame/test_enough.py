@@ -9,9 +9,9 @@ import torch
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath.blame import enough, tries
+from axiompath.blame import enough, search
 from axiompath.blame.cost import TooDear
-from axiompath.blame.tries import TriedSets
+from axiompath.blame.search import TriedSets
 from axiompath.explain import answer
 from axiompath.explain.question import Question
 from axiompath.outputs import Output
@@ -251,7 +251,7 @@ def test_where_the_time_ends_the_best_that_was_tried_is_the_answer(monkeypatch, 
     monkeypatch.setattr(enough, "blame_target", lambda *_, **__: (_ for _ in ()).throw(TooDear("no time for it")))
     monkeypatch.setattr(TriedSets, "affords", lambda self, number, part=0.5: False)
     clock = itertools.count()
-    monkeypatch.setattr(tries.time, "monotonic", lambda: next(clock) * 0.1)
+    monkeypatch.setattr(search.time, "monotonic", lambda: next(clock) * 0.1)
     found = explainer.enough(target, budget=number, seconds=1.0)
     tried = np.array(tried)
     assert np.isfinite(tried).sum() >= 2

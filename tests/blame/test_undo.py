@@ -14,7 +14,7 @@ from torch import nn
 import axiompath
 from axiompath.blame.cost import TooDear, predict_seconds
 from axiompath.blame.goal import UndoGoal
-from axiompath.blame.tries import NUM_JUDGED, TriedSets
+from axiompath.blame.search import NUM_JUDGED, TriedSets
 from support.players import evolve, make, open_model, own_answers, targets_of
 from support.references import literal_applied
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -14,14 +14,11 @@ from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
 from ..explain.explanation import Caption
 from ..graphs.changes import MODEL_RETRAINED, TIME_PASSED, add_row, name_kinds
-from ..graphs.places import NODE_UNIT, Target, Unit
-from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
 from ..storage.notebook import show
-from ..storage.origin import Origin
 from .cost import check_affordable, predict_seconds
 from .engine import SubsetEngine, SubsetEvaluator
-from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
+from .fields import ChangeRecord, Ids, ends_of, shared_fields
 from .goal import predicted_values
 from .groups import label_changes, number_groups
 from .root import Root
@@ -56,15 +53,8 @@ class Blame(ChangeRecord):
     drawn_by: ClassVar = "plot().figure.savefig(path)"
     other_kinds: ClassVar = (MODEL_RETRAINED, TIME_PASSED, GROUP_ROW)
 
-    target: Target
-    class_before: Count  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
-    class_after: Count
-    logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
-    logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
     # Ids of each row, as `changes(open_nodes=open_nodes)` numbers them.
     changes: Annotated[tuple[Ids, ...], Shape("rows")]
-    kinds: Annotated[tuple[Text, ...], Shape("rows")]  # of changes, else `group`
-    ends: RowEnds
     groups: tuple[Text, ...]  # label of each row's group; empty without groups
     shares: Annotated[FloatArray, Shape("rows", "classes", finite=True)]
     errors: Annotated[FloatArray, Shape("rows", "classes", finite=True)]  # standard errors, 0 where exact
@@ -72,18 +62,10 @@ class Blame(ChangeRecord):
     prob_shares: Annotated[FloatArray, Shape("rows", finite=True)]
     prob_errors: Annotated[FloatArray, Shape("rows", finite=True)]
     exact: bool
-    num_evaluations: Count
     residual: Finite  # largest difference between the sum of all shares and the change of a logit
     num_changes: Count  # in all, in sight or not
-    open_nodes: bool  # whether the edges of nodes that came or went are changes of their own
     # Interactions of pairs; on request.
     interactions: Annotated[FloatArray | None, Shape("rows", "rows", "classes", finite=True)] = None
-    node_names: dict[int, Text] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
-    class_names: tuple[Text, ...] = ()
-    origin: Origin | None = None
-    unit: Unit = NODE_UNIT
-    output: Output = CLASSES_OUTPUT
-    directed: tuple[bool, ...] = ()  # whether each row is of one direction only
     note: Text = ""  # why the model itself was run, where what was read from it gives other logits; else empty
 
     def row_name(self, row: int) -> str:

@@ -27,8 +27,8 @@ from .engine import SubsetEngine, SubsetEvaluator, TargetEvaluator
 from .fewest import find_fewest
 from .goal import UndoGoal, find_goal, predicted_values
 from .root import Root
+from .search import Disagreement, TriedSets
 from .shapley import all_subsets, shapley_weights
-from .tries import Disagreement, TriedSets
 
 MOST_PLAYERS = 10  # of the final game: all of its subsets are tried
 MOST_OPENED = 3  # groups that are opened

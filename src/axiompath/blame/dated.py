@@ -30,9 +30,9 @@ from ..graphs.pair import Pair, open_pair
 from ..graphs.places import Target
 from ..graphs.values import types_of
 from .engine import Elapsed, ModelEvaluator, SubsetEngine, SubsetEvaluator, TargetEvaluator
+from .own_model import OwnModel
 from .players import Players, find_players
 from .receptive_field import ReceptiveField, cut_receptive_field
-from .referee import OwnModel
 from .root import Root, RootPlace
 
 REVISED, NEWS = "revised", "news"

@@ -26,9 +26,9 @@ from ..network.layers import Network
 from ..outputs import Output
 from ..readers.reader import HALF_TOLERANCE
 from ..readers.trial import dtype_of_model
+from .own_model import OwnEvaluator, OwnModel
 from .players import Players, find_players
 from .receptive_field import ReceptiveField, cut_receptive_field
-from .referee import OwnModel, Referee
 from .root import Root, RootPlace
 from .variants import Variants, knows
 
@@ -229,56 +229,70 @@ class ModelEvaluator:
     output: Output
     network: Network | None  # None where the model was not read
     num_hops: int = 0  # of a model that was not read: how often it passes messages
-    judges: dict[tuple[bool, bool], Referee] = field(default_factory=dict)  # by whether nodes are opened, in float64
+    wholes: dict[tuple[bool, bool], OwnEvaluator] = field(
+        default_factory=dict
+    )  # by whether nodes are opened, in float64
     trusted: dict[Any, bool] = field(default_factory=dict)  # by target and whether nodes are opened; None for all
 
     def open(self, root: Root, players: Players, ends: Ends | None) -> TargetEvaluator:
         """Logits of one target; `ends` are those before and after, where they are known."""
-        counted = self.unit == UNIT_OF[GRAPHS]
-        kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
-
-        def place(field: ReceptiveField) -> RootPlace:
-            return RootPlace(kind, field.rows_of(root.nodes))
-
-        def own_on(field: ReceptiveField) -> Evaluator:
-            """The user's model on the whole graph; of stored graphs on the part that decides."""
-
-            def run(subsets: BoolArray) -> FloatArray:
-                if self.pair.on_disk:
-                    return self._part(field).run(place(field), subsets)
-                judge = self._judge(players, root.new, counted=counted)
-                wide = np.ones((len(subsets), judge.field.num_players), dtype=np.bool_)
-                wide[:, np.searchsorted(judge.field.rows, field.rows)] = subsets
-                return judge.run(place(judge.field), wide)
-
-            return run
-
-        num_hops = self.num_hops if self.network is None else self.network.num_hops
-        extent = None if self.network is None else find_extent(self.network)
+        network, on_disk = self.network, self.pair.on_disk
+        extent = None if network is None else find_extent(network)
         # What was not read, or as values of two graphs, is taken to look as far as it passes messages: that is tried.
-        if self.network is None or (self.network.recorded and not self.pair.on_disk):
+        if network is None or (network.recorded and not on_disk):
+            num_hops = self.num_hops if network is None else network.num_hops
             extent = Extent(num_hops, num_hops)
-        field = cut_receptive_field(players, self.pair, root.nodes, extent, counted=counted, standing=root.new)
-        run = self._by_network(field, place(field), ends)
-        if run is not None:
-            whole = partial(self._judge, players, root.new, counted=counted, precise=True)
-            run = run if self._trusts(root.target, run, field, players, place, whole) else None
+        field = self._cut(players, root.nodes, root.new, extent)
+        run = self._by_network(root, players, field, ends)
         by_network = run is not None
-        if run is None and not self.pair.on_disk:
-            judge = self._judge(players, root.new, counted=counted)
-            unsure = (self.network is not None and knows(self.network)) or not self.trusted.get(None, True)
-            run = None if unsure else self._by_part(field, judge, place)
-            field = field if run is not None else judge.field
-        own = own_on(field)
-        if self.network is None and ends is not None:
+        if run is None and not on_disk:
+            unsure = (network is not None and knows(network)) or not self.trusted.get(None, True)
+            run = None if unsure else self._by_part(root, players, field)
+            field = field if run is not None else self._whole(players, root.new).field
+        own = partial(self._run_own, root, players, field)
+        if network is None and ends is not None:
             self._check_steady(root.target, run or own, field.num_players, ends)
         note = ""
-        if self.network is not None and not by_network and (self.network.recorded or knows(self.network)):
-            note = RECORDED if self.network.recorded else RUN_DIRECTLY
-        return TargetEvaluator(field, place(field), run or own, own, by_network, self.own.double, note)
+        if network is not None and not by_network and (network.recorded or knows(network)):
+            note = RECORDED if network.recorded else RUN_DIRECTLY
+        place = self._place(root, field)
+        return TargetEvaluator(field, place, run or own, own, by_network, self.own.double, note)
 
-    def _part(self, field: ReceptiveField) -> Referee:
-        return Referee(self.own, field, whole=False, ordered=self.network is None)
+    def _cut(self, players: Players, start: IntArray, new: IntArray, extent: Extent | None) -> ReceptiveField:
+        counted = self.unit == UNIT_OF[GRAPHS]
+        return cut_receptive_field(players, self.pair, start, extent, counted=counted, standing=new)
+
+    def _place(self, root: Root, field: ReceptiveField) -> RootPlace:
+        kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
+        return RootPlace(kind, field.rows_of(root.nodes))
+
+    def _part(self, field: ReceptiveField) -> OwnEvaluator:
+        """The user's model on copies of what decides the target."""
+        return OwnEvaluator(self.own, field, whole=False, ordered=self.network is None)
+
+    def _whole(self, players: Players, new: IntArray, *, precise: bool = False) -> OwnEvaluator:
+        """The user's model on all of both graphs, made once for all targets that are not new themselves.
+
+        `precise`: in float64, and every answer is kept for the next target.
+        """
+        key = players.opened, precise
+        if len(new) == 0 and key in self.wholes:
+            return self.wholes[key]
+        own, kept = (self.own.precise, dict[bytes, FloatArray]()) if precise else (self.own, None)
+        everything = self._cut(players, new, new, None)
+        whole = OwnEvaluator(own, everything, whole=True, ordered=self.network is None, kept=kept)
+        if len(new) == 0:
+            self.wholes[key] = whole
+        return whole
+
+    def _run_own(self, root: Root, players: Players, field: ReceptiveField, subsets: BoolArray) -> FloatArray:
+        """Logits by the user's model on the whole graph; of stored graphs on the part that decides."""
+        if self.pair.on_disk:
+            return self._part(field).run(self._place(root, field), subsets)
+        whole = self._whole(players, root.new)
+        wide = np.ones((len(subsets), whole.field.num_players), dtype=np.bool_)
+        wide[:, np.searchsorted(whole.field.rows, field.rows)] = subsets
+        return whole.run(self._place(root, whole.field), wide)
 
     def _check_steady(self, target: Target, run: Evaluator, num_changes: int, ends: Ends) -> None:
         """Refuse a model that answers otherwise, with all changes or with none, than on the user's own graphs."""
@@ -290,54 +304,21 @@ class ModelEvaluator:
                 "draw no random numbers in it, and sort what it reads by position."
             )
 
-    def _judge(self, players: Players, new: IntArray, *, counted: bool, precise: bool = False) -> Referee:
-        """The user's model on all of both graphs, made once for all targets that are not new themselves.
-
-        `precise`: in float64, and every answer is kept for the next target.
-        """
-        key = players.opened, precise
-        if len(new) == 0 and key in self.judges:
-            return self.judges[key]
-        everything = cut_receptive_field(players, self.pair, new, None, counted=counted, standing=new)
-        own, kept = (self.own.precise, dict[bytes, FloatArray]()) if precise else (self.own, None)
-        judge = Referee(own, everything, whole=True, ordered=self.network is None, kept=kept)
-        if len(new) == 0:
-            self.judges[key] = judge
-        return judge
-
-    def _by_network(self, field: ReceptiveField, root: RootPlace, ends: Ends | None) -> Evaluator | None:
-        """The network under subsets; None if there is none, or where it does not answer as its own passes did."""
+    def _by_network(self, root: Root, players: Players, field: ReceptiveField, ends: Ends | None) -> Evaluator | None:
+        """The network under subsets, where it answers as its passes did and, on mixed graphs, as the user's model."""
         if self.network is None or not knows(self.network) or not self.trusted.get(None, True):
             return None
-        run = Variants(self.network, field, root).run
-        agrees = ends is None or _agree(run(_both_ends(field.num_players)), np.stack(ends), EXACT_AGREEMENT)
-        return run if agrees else None
-
-    def _trusts(
-        self,
-        target: Target,
-        run: Evaluator,
-        field: ReceptiveField,
-        players: Players,
-        place: Callable[[ReceptiveField], RootPlace],
-        judge: Callable[[], Referee],
-    ) -> bool:
-        """Whether the network agrees with the user's model on mixed graphs; found once for each target."""
-        key = target, players.opened
+        run = Variants(self.network, field, self._place(root, field)).run
+        if ends is not None and not _agree(run(_both_ends(field.num_players)), np.stack(ends), EXACT_AGREEMENT):
+            return None
+        key = root.target, players.opened
         if key not in self.trusted:
-            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(run, field, players, place, judge)
+            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(root, players, field, run)
             self.trusted[None] = self.trusted.get(None, True) and self.trusted[key]
-        return self.trusted[key]
+        return run if self.trusted[key] else None
 
-    def _agrees_when_mixed(
-        self,
-        run: Evaluator,
-        field: ReceptiveField,
-        players: Players,
-        place: Callable[[ReceptiveField], RootPlace],
-        judge: Callable[[], Referee],
-    ) -> bool:
-        """The same, found anew: on copies of the part that decides the target, or on the whole graph.
+    def _agrees_when_mixed(self, root: Root, players: Players, field: ReceptiveField, run: Evaluator) -> bool:
+        """Whether the user's model agrees on mixed graphs: copies of the part that decides the target, or whole ones.
 
         Copies side by side have other sizes than the graphs, so a model that agrees there computes nothing from sizes.
         """
@@ -345,9 +326,9 @@ class ModelEvaluator:
         trials = _mix(players, field.rows)
         ours = run(trials[:, field.rows])
         if pair.on_disk or pair.num_nodes * pair.before.graph.num_features > SMALL:
-            part = Referee(self.own.precise, field, whole=False)
+            part = OwnEvaluator(self.own.precise, field, whole=False)
             try:
-                if self._same(ours, part, place(field), trials[:, field.rows]):
+                if self._same(ours, part, self._place(root, field), trials[:, field.rows]):
                     return True
             except (InputError, RuntimeError, IndexError, ValueError):  # such as one that sums over all copies
                 if pair.on_disk:
@@ -357,17 +338,17 @@ class ModelEvaluator:
                     f"Expected a model that predicts a {self.unit} from its neighbourhood only, for stored graphs (got "
                     "one that uses the size of the graph); load the graphs into memory."
                 )
-        whole = judge()
-        return self._same(ours, whole, place(whole.field), trials[:, whole.field.rows])
+        whole = self._whole(players, root.new, precise=True)
+        return self._same(ours, whole, self._place(root, whole.field), trials[:, whole.field.rows])
 
-    def _same(self, ours: FloatArray, referee: Referee, root: RootPlace, trials: BoolArray) -> bool:
+    def _same(self, ours: FloatArray, evaluator: OwnEvaluator, root: RootPlace, trials: BoolArray) -> bool:
         """Whether the user's model answers alike, in float64 where it can be run so, and uses no size."""
-        own = referee.own
+        own = evaluator.own
         try:
-            theirs = referee.run(root, trials)
+            theirs = evaluator.run(root, trials)
         except InputError:
             own = self.own.as_given
-            theirs = replace(referee, own=own, kept=None).run(root, trials)
+            theirs = replace(evaluator, own=own, kept=None).run(root, trials)
         if own.uses_sizes:
             return False
         tolerance = {torch.float64: CLOSE_AGREEMENT, torch.float32: AGREEMENT}
@@ -380,22 +361,21 @@ class ModelEvaluator:
             ours, theirs = (logits - logits.mean(axis=1, keepdims=True) for logits in (ours, theirs))
         return _agree(ours, theirs, allowed)
 
-    def _by_part(
-        self, field: ReceptiveField, judge: Referee, place: Callable[[ReceptiveField], RootPlace]
-    ) -> Evaluator | None:
+    def _by_part(self, root: Root, players: Players, field: ReceptiveField) -> Evaluator | None:
         """The user's model on a part of the graph; None where it answers otherwise there than on the whole.
 
         Random subsets of all changes are tried, so that one out of sight which matters all the same is noticed.
         """
-        num_players = judge.field.num_players
+        whole = self._whole(players, root.new)
+        num_players = whole.field.num_players
         trials = np.random.default_rng(0).random((NUM_TRIALS, num_players)) < 0.5
         trials = np.concatenate([_both_ends(num_players), trials])
-        run = partial(self._part(field).run, place(field))
+        run = partial(self._part(field).run, self._place(root, field))
         try:
-            found = run(trials[:, np.searchsorted(judge.field.rows, field.rows)])
+            found = run(trials[:, np.searchsorted(whole.field.rows, field.rows)])
         except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all
             return None
-        return run if _agree(found, judge.run(place(judge.field), trials), AGREEMENT) else None
+        return run if _agree(found, whole.run(self._place(root, whole.field), trials), AGREEMENT) else None
 
 
 def _mix(players: Players, rows: IntArray) -> BoolArray:

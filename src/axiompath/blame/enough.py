@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -26,19 +26,16 @@ from ..errors import Notice
 from ..explain.explanation import Caption
 from ..explain.question import Question
 from ..graphs.changes import name_kinds
-from ..graphs.places import NODE_UNIT, Target, Unit
-from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
-from ..storage.origin import Origin
 from .blame import blame_target
 from .cost import TooDear
 from .engine import SubsetEngine
 from .fewest import extend_sets, find_fewest, sets_of_size
-from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
+from .fields import ChangeRecord, Ids, ends_of, shared_fields
 from .goal import UndoGoal
 from .root import Root
+from .search import OutOfTime, TriedSets
 from .shapley import LEAST_PAIRS, MOST_PAIRS, Effort, check_seconds
-from .tries import Spent, TriedSets
 
 OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
 ROUGH = 0.05  # errors of blame as a start, in shares of the change
@@ -54,28 +51,13 @@ class Enough(ChangeRecord):
 
     form: ClassVar = FileForm("enough", 2, {1: {"directed": []}})
 
-    target: Target
-    class_before: Count
-    class_after: Count
     until: Finite | None  # the share asked for; None where a number of changes was
     changes: Annotated[Ids, Shape("rows")]  # as `changes(open_nodes=open_nodes)` numbers them
-    kinds: Annotated[tuple[Text, ...], Shape("rows")]  # of these
-    ends: RowEnds
     explained: float  # share of the change that they carry: 1 - D(after, v(S)) / D(after, before)
     logits: Annotated[FloatArray, Shape("classes", finite=True)]  # of `before` with only them
-    logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
-    logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
     proved: bool  # whether no fewer do; with a budget, whether no set of at most so many does better
     how: Text  # how that is known, or what is not, in a sentence
     num_in_sight: Count
-    num_evaluations: Count
-    open_nodes: bool = False
-    node_names: dict[int, Text] = field(default_factory=dict)
-    class_names: tuple[Text, ...] = ()
-    origin: Origin | None = None
-    unit: Unit = NODE_UNIT
-    output: Output = CLASSES_OUTPUT
-    directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
     @property
     def sentence(self) -> str:
@@ -199,7 +181,7 @@ def find_best(search: TriedSets, number: int, orders: list[IntArray]) -> tuple[I
         for place in np.argsort(-margins, kind="stable").tolist():  # the best one first: the time may end
             _exchange(search, sets[place], best)
         _leave_out(search, best)
-    except Spent:
+    except OutOfTime:
         pass
     return np.sort(best.chosen), False
 

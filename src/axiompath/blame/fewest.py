@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from .tries import GRACE, SETS_AT_A_TIME, Spent, TriedSets
+from .search import GRACE, SETS_AT_A_TIME, OutOfTime, TriedSets
 
 BEAM = 64  # sets of a size that the search goes on from
 MANY = 64  # changes that may be undone, from which on the search begins by halving them
@@ -81,7 +81,7 @@ def find_fewest(search: TriedSets, *, every: bool = False, starts: Sequence[Sequ
         beam = _try_sizes(search, cheapest, known, every=every)
         if cheapest[known.tried + 1] < known.best_cost:
             _search_on(search, beam, known, starts)
-    except Spent:
+    except OutOfTime:
         pass
     if known.tried < len(free):  # whatever the time: what was seen on the way, else all of them at once
         _offer_first(search, [free[:0] if known.rough is None else known.rough, free], known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -14,10 +15,11 @@ from ..explain import sentences
 from ..explain.explanation import Caption, check_prediction
 from ..graphs.changes import MODEL_RETRAINED, is_kind
 from ..graphs.labels import ONE_WAY, TO, label_class
-from ..graphs.places import NODE_UNIT, Target
-from ..outputs import BINARY, LABELS, NO_YES, VALUE, Output
-from ..storage.codec import NodeOrNone, Saved, Shape, require
+from ..graphs.places import NODE_UNIT, Target, Unit
+from ..outputs import BINARY, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
+from ..storage.codec import Count, NodeOrNone, Saved, Shape, Text, require
 from ..storage.notebook import show
+from ..storage.origin import Origin
 from .engine import SubsetEvaluator
 from .goal import predicted_values
 from .root import Root
@@ -54,22 +56,27 @@ def ends_of(changes: pd.DataFrame) -> list[tuple[int, int]]:
     return list(zip(changes.src.fillna(-1).tolist(), changes.dst.fillna(-1).tolist(), strict=True))
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ChangeRecord(Saved, ABC):
     """A record of changes by their ids, with the names of its target and of their ends."""
 
     other_kinds: ClassVar[tuple[str, ...]] = (MODEL_RETRAINED,)  # of rows, beside the kinds of changes
+
     target: Target
-    unit: str
-    class_before: int
-    class_after: int
-    logits_before: FloatArray
-    logits_after: FloatArray
-    output: Output
-    class_names: tuple[str, ...]
-    node_names: dict[int, str]
-    kinds: tuple[str, ...]
-    ends: tuple[tuple[int, int], ...]
-    directed: tuple[bool, ...]  # whether a change is of one direction only; empty where a file does not say
+    class_before: Count  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
+    class_after: Count
+    logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
+    logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
+    kinds: Annotated[tuple[Text, ...], Shape("rows")]  # of changes, or one of `other_kinds`
+    ends: RowEnds
+    num_evaluations: Count
+    open_nodes: bool  # whether the edges of nodes that came or went are changes of their own
+    node_names: dict[int, Text] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
+    class_names: tuple[Text, ...] = ()
+    origin: Origin | None = None
+    unit: Unit = NODE_UNIT
+    output: Output = CLASSES_OUTPUT
+    directed: tuple[bool, ...] = ()  # whether each row is of one direction only; empty where a file does not say
 
     def name_change(self, row: int) -> str:
         """A change in words: what happened, and to what."""

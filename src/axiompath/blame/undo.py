@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -13,17 +13,14 @@ from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
 from ..explain.explanation import Caption
 from ..graphs.changes import name_kinds
-from ..graphs.places import NODE_UNIT, Target, Unit
-from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text
-from ..storage.origin import Origin
 from .engine import SubsetEngine, SubsetEvaluator
 from .fewest import Fewest, find_fewest
-from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
+from .fields import ChangeRecord, Ids, ends_of, shared_fields
 from .goal import UndoGoal, find_goal
 from .root import Root
+from .search import Disagreement, TriedSets
 from .shapley import check_seconds
-from .tries import Disagreement, TriedSets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,31 +33,16 @@ class Undo(ChangeRecord):
     form: ClassVar = FileForm("undo", 2, {1: {"directed": []}})
     drawn_by: ClassVar = "plot().figure.savefig(path)"
 
-    target: Target
-    class_before: Count
-    class_after: Count
     goal: Text  # what was asked for, in words
     changes: Annotated[Ids, Shape("rows")]  # as `changes(open_nodes=open_nodes)` numbers them
-    kinds: Annotated[tuple[Text, ...], Shape("rows")]  # of these
-    ends: RowEnds
     restored: bool  # whether the user's own model reaches the goal on the real graph without them
     logits: Annotated[FloatArray, Shape("classes", finite=True)]  # that it gives there
-    logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
-    logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
     proved: bool  # whether nothing smaller, or cheaper, exists
     how: Text  # how that is known, or what is not, in a sentence
     excluded: Count  # no set of so many changes or fewer does it
     cost: Finite  # of these changes; their number, where no costs are given
     num_in_sight: Count
-    num_evaluations: Count
     alternatives: tuple[Ids, ...] = ()  # all sets of that size that do it, best first; on request
-    open_nodes: bool = False
-    node_names: dict[int, Text] = field(default_factory=dict)
-    class_names: tuple[Text, ...] = ()
-    origin: Origin | None = None
-    unit: Unit = NODE_UNIT
-    output: Output = CLASSES_OUTPUT
-    directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
     def summary(self) -> str:
         """What happened, what to undo, and how it was found, in a few sentences."""

@@ -34,7 +34,8 @@ from ..readers.arguments import LINKS_FIELD
 from ..readers.trial import run_model
 from ..readers.typed import prepare_types
 from ..storage.origin import RELEASE, Origin, digest_of
-from .referee import OwnModel, numbers_of_rows
+from .engine import ModelEvaluator, SubsetEngine
+from .own_model import OwnModel, numbers_of_rows
 from .root import Root
 
 SIGMOIDS = ("sigmoid", "logsigmoid", "log_sigmoid")
@@ -49,25 +50,10 @@ ROUNDING = 1e-5  # of the largest logit: what a float32 model may differ by wher
 class OwnAnswers:
     """What one model, or the model before and the one after, answers on both graphs, without being read."""
 
-    models: tuple[RunModel, ...]
+    subsets: SubsetEngine  # the models on both graphs
     snapshots: tuple[Snapshot, Snapshot]  # with graphs as places where graphs are predicted
     ids: IntArray  # of what both graphs have
     ends: tuple[tuple[FloatArray, FloatArray], ...]  # logits of these before and after, [len(ids), c], of each model
-
-    @property
-    def pair(self) -> Pair:
-        """Both graphs."""
-        return self.models[-1].pair
-
-    @property
-    def unit(self) -> str:
-        """What is predicted."""
-        return self.models[-1].unit
-
-    @property
-    def output(self) -> Output:
-        """What the columns of the logits mean."""
-        return self.models[-1].output
 
     def root(self, target: Target) -> Root:
         """The nodes that a prediction is read off, and what each model predicts for it on both graphs."""
@@ -78,7 +64,8 @@ class OwnAnswers:
 
     def _find(self, target: Target) -> tuple[IntArray, IntArray]:
         """Numbers of a target's nodes, and of those that only `after` has."""
-        if self.unit == UNIT_OF[GRAPHS]:
+        unit = self.subsets.unit
+        if unit == UNIT_OF[GRAPHS]:
             places = [snapshot.places for snapshot in self.snapshots]
             assert places[0] is not None
             assert places[1] is not None
@@ -87,30 +74,25 @@ class OwnAnswers:
             _refuse(target, bool((known & both).all()), "graph")
             members = np.flatnonzero((places[0].nodes == row) | (places[1].nodes == row))
             return members, np.zeros(0, dtype=np.int64)
-        if (self.unit == UNIT_OF[LINKS]) != isinstance(target, tuple):
-            raise WrongKind(f"Expected the target to be a {self.unit} (got {target!r}).")
+        if (unit == UNIT_OF[LINKS]) != isinstance(target, tuple):
+            raise WrongKind(f"Expected the target to be a {unit} (got {target!r}).")
         ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
         rows, known = find_numbers(self.snapshots[0].node_ids, ids)
         _refuse(target, bool((known & self.snapshots[1].present[rows]).all()), "node")
         return rows, np.unique(rows[~self.snapshots[0].present[rows]])
 
-    @property
-    def node_names(self) -> dict[int, str]:
-        """The user's names of nodes, by number."""
-        return self.models[-1].node_names
-
     def moved(self, class_names: Sequence[str]) -> pd.DataFrame:
         """Those whose logits differ by more than rounding: target, name, classes, KL; largest KL first."""
-        before, after = self.ends[0][0], self.ends[-1][1]
+        before, after, engine = self.ends[0][0], self.ends[-1][1], self.subsets
         return with_class_names(
-            list_moves(self.unit, self.output, self.ids, before, after, self.node_names), class_names
+            list_moves(engine.unit, engine.output, self.ids, before, after, engine.node_names), class_names
         )
 
     @cached_property
     def origin(self) -> Origin:
         """The models and both graphs, by their digests."""
-        digests = dict(zip(("before", "after"), map(digest_graph, self.pair.graphs), strict=True))
-        for name, one in zip(("model", "model before"), self.models[::-1], strict=False):
+        digests = dict(zip(("before", "after"), map(digest_graph, self.subsets.pair.graphs), strict=True))
+        for name, one in zip(("model", "model before"), self.subsets.evaluators[::-1], strict=False):
             weights = one.own.model.state_dict().values()
             digests[name] = digest_of("own model", [value.detach().cpu().double().numpy() for value in weights])
         return Origin(RELEASE, digests)
@@ -120,12 +102,8 @@ class OwnAnswers:
 class RunModel:
     """One model that was run on both graphs."""
 
-    own: OwnModel
-    num_hops: int  # how often it passes messages
+    evaluator: ModelEvaluator
     pairs: IntArray | None  # that are predicted, in node numbers [num_pairs, 2]; None where it is not pairs
-    pair: Pair
-    unit: str
-    output: Output
     answers: tuple[FloatArray, FloatArray]  # before they become logits
     node_names: dict[int, str]
 
@@ -136,12 +114,16 @@ def answer_unread(models: tuple[Any, ...], before: Any, after: Any, usage: Usage
     last = run[-1]
     for one in run[:-1]:
         _check_alike(one, last)
-    snapshots = last.pair.before.graph, last.pair.after.graph
-    if last.unit == UNIT_OF[GRAPHS]:
+    engine = SubsetEngine(tuple(one.evaluator for one in run), last.node_names)
+    snapshots = engine.pair.before.graph, engine.pair.after.graph
+    if engine.unit == UNIT_OF[GRAPHS]:
         snapshots = with_graphs(*snapshots)
-    ids, rows = _rows_of_answers(last.unit, last.pair, snapshots, last.pairs)
-    ends = [[one.own.before_end(answer)[row] for answer, row in zip(one.answers, rows, strict=True)] for one in run]
-    return OwnAnswers(tuple(run), snapshots, ids, tuple((first, second) for first, second in ends))
+    ids, rows = _rows_of_answers(engine.unit, engine.pair, snapshots, last.pairs)
+    ends = [
+        [one.evaluator.own.before_end(answer)[row] for answer, row in zip(one.answers, rows, strict=True)]
+        for one in run
+    ]
+    return OwnAnswers(engine, snapshots, ids, tuple((first, second) for first, second in ends))
 
 
 def _run_on_both(model: Any, before: Any, after: Any, usage: Usage, node_names: Any) -> RunModel:
@@ -174,11 +156,11 @@ def _run_on_both(model: Any, before: Any, after: Any, usage: Usage, node_names: 
     _check_followed(raw, *graphs, answers[0])
     unit = _unit_of(answers, graphs, inputs.pairs)
     output, before_end = _meaning(answers, usage, last)
-    own = OwnModel(model, usage.call, before_end)
+    evaluator = ModelEvaluator(OwnModel(model, usage.call, before_end), pair, unit, output, None, num_hops)
     names = {}
     if ready.node_names is not None:
         names = read_names(ready.node_names, [pair.before.numbers, pair.after.numbers])
-    return RunModel(own, num_hops, inputs.pairs, pair, unit, output, answers, names)
+    return RunModel(evaluator, inputs.pairs, answers, names)
 
 
 def _check_followed(own: OwnModel, before: Data, after: Data, answer: FloatArray) -> None:
@@ -220,7 +202,7 @@ def _is_followed(key: str, before: Data, after: Data) -> bool:
 
 def _check_alike(old: RunModel, new: RunModel) -> None:
     """Refuse a model before that predicts something else."""
-    signatures = [(one.unit, one.output.kind, one.answers[0].shape[1]) for one in (new, old)]
+    signatures = [(one.evaluator.unit, one.evaluator.output.kind, one.answers[0].shape[1]) for one in (new, old)]
     if signatures[0] != signatures[1]:
         words = [f"{columns} columns of {kind} for each {unit}" for unit, kind, columns in signatures]
         raise InputError(f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}).")

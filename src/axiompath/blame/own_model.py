@@ -83,7 +83,7 @@ class OwnModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Referee:
+class OwnEvaluator:
     """The user's model on one ReceptiveField: a part of the graphs, or all of them."""
 
     own: OwnModel

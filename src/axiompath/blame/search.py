@@ -1,8 +1,8 @@
-"""A evaluator and a goal -> TriedSets: margins of sets of undone changes, by the evaluator, until the time is spent.
+"""An evaluator and a goal -> TriedSets: margins of sets of undone changes, by the evaluator, until the time is spent.
 
 Sets are tried some at a time, as many as a fraction of a second holds, so that the time that was given is kept: what is
-under way may take half a second more, and then `Spent` ends the search wherever it stands. An effort may be counted in
-evaluations besides, so that the same search tries the same sets on every machine.
+under way may take half a second more, and then `OutOfTime` ends the search wherever it stands. An effort may be counted
+in evaluations besides, so that the same search tries the same sets on every machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEAR = 1e-4  # a margin so small, relative to the largest logit, is for the user
 NEAR_IN_DOUBLE = 1e-9  # the same where that computes in float64, too
 
 
-class Spent(Exception):
+class OutOfTime(Exception):
     """The time is over; what was found until then is the answer."""
 
 
@@ -112,9 +112,9 @@ class TriedSets:
         return np.concatenate(found)
 
     def check(self) -> None:
-        """Raise Spent where the time is over."""
+        """Raise OutOfTime where the time is over."""
         if self.left < -GRACE:
-            raise Spent
+            raise OutOfTime
 
     def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
         """What the user's own model says; Disagreement where the evaluator clearly says otherwise."""
