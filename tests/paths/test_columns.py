@@ -30,7 +30,7 @@ tasks = any_tasks(columns=True)
 @settings(relaxed, max_examples=examples(60))
 @given(tasks, graph_pairs(max_nodes=6), seeds)
 def test_columns_are_complete_also_where_only_what_changed_is_computed(task, graphs, seed):
-    change, targets = open_task(task, graphs, seed, renewed=True)
+    change, targets = open_task(task, graphs, seed)
     assert_complete(change, targets)
     assert_nothing_undone(change, targets)
 

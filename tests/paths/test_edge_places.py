@@ -11,9 +11,8 @@ from axiompath.change.comparison import find_change
 from axiompath.explain.replay import replay_paths
 from axiompath.network import activations
 from axiompath.network.coefficients import Factor, Identity
-from axiompath.network.layers import Block, Channel, Layer, Network, run_network
+from axiompath.network.layers import Block, Channel, Layer, Network, run_network, run_pair
 from axiompath.network.messages import SENDER, Delivered, Gathered
-from axiompath.network.update import run_pair
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.search import sum_paths
 from axiompath.paths.walk import count_paths, walk_paths

@@ -29,7 +29,7 @@ seeds = st.integers(0, 2**32 - 1)
 @settings(relaxed, max_examples=examples(400))
 @given(any_tasks(), graph_pairs(max_nodes=6), seeds)
 def test_every_form_is_complete_and_undoing_nothing_changes_nothing(task, graphs, seed):
-    change, targets = open_task(task, graphs, seed, renewed=True)
+    change, targets = open_task(task, graphs, seed)
     assert_complete(change, targets)
     assert_nothing_undone(change, targets)
     for network_pass, side in ((change.before_pass, change.before), (change.after_pass, change.after)):

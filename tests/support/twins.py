@@ -6,8 +6,7 @@ from hypothesis import assume
 from axiompath.change.comparison import find_change
 from axiompath.change.states import KINDS
 from axiompath.explain.replay import replay_paths
-from axiompath.network.layers import run_network
-from axiompath.network.update import run_pair
+from axiompath.network.layers import run_pair
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import count_paths, walk_paths
 from support.evolutions import aligned, with_places
@@ -65,12 +64,11 @@ def all_paths_of(reference, target, side):
 MOST_STEPS = 300_000  # of a literal tree; deep networks of maxima and norms have trees without end
 
 
-def open_task(task, graphs, seed, renewed=False):
-    """The change between two snapshots; `renewed`, where `after` is computed only as far as the change reaches."""
+def open_task(task, graphs, seed):
+    """The change between two snapshots."""
     network, kind = task
     before, after = with_places(kind, *aligned(*graphs), np.random.default_rng(seed))
-    passes = run_pair(network, before, after) if renewed else [run_network(network, side) for side in (before, after)]
-    change = find_change(network, before, after, *passes)
+    change = find_change(network, before, after, *run_pair(network, before, after))
     return change, np.flatnonzero(change.in_both)
 
 

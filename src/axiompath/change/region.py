@@ -36,8 +36,7 @@ from ..graphs.sample import dtype_of, sample_pair, to_data
 from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
 from ..network.coefficients import SOURCE_TO_TARGET
-from ..network.layers import ForwardPass, Layer, Network
-from ..network.update import run_pair
+from ..network.layers import ForwardPass, Layer, Network, run_pair
 from ..readers import AS_IT_IS, Usage, asks_for_places, prepare_inputs, read_network, read_samples
 from .comparison import Change, LayerChange, find_change, merge_layers, without_coefficients
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..native.threads import run_in_pieces
@@ -43,11 +42,6 @@ def sort_by_receiver(receivers: IntArray, senders: IntArray, values: NDArray[Any
     placed = Incoming(np.concatenate([[0], np.cumsum(counts)]), np.empty(len(senders), dtype=np.int32), kept)
     place_edges(receivers, senders, NO_VALUES if values is None else values, 0, placed)
     return placed
-
-
-def rows_of_matrix(matrix: sparse.csr_array) -> Incoming:
-    """Coefficients as the loops take them."""
-    return Incoming(matrix.indptr, matrix.indices, matrix.data)
 
 
 def take_rows(edges: Incoming, rows: IntArray, most: int | None = None) -> Incoming:

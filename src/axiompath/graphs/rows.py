@@ -1,4 +1,4 @@
-"""Rows of sparse matrices and graphs: placed, sorted, compared, marked, summed, copied, replaced.
+"""Rows of sparse matrices and graphs: placed, sorted, compared, marked, summed, copied.
 
 Rows receive: row V lists the nodes U that it takes from. `edges` and `matrix` are `Incoming`, whose arrays may be
 memory-mapped: a function takes a range of rows or a list of them and reads nothing else, so that the caller decides how
@@ -143,22 +143,6 @@ def _find_loops(edges: Incoming, rows: IntArray) -> tuple[IntArray, IntArray, Bo
     entries = entries_of(edges.indptr, rows)
     owner = np.repeat(np.arange(len(rows)), edges.indptr[rows + 1] - edges.indptr[rows])
     return entries, owner, np.asarray(edges.senders[entries] == rows[owner])
-
-
-def replace_rows(matrix: Incoming, rows: IntArray, new: Incoming, replaced: Incoming) -> None:
-    """The matrix with these rows (ascending) replaced by those of `new`."""
-    sizes = np.diff(matrix.indptr)
-    sizes[rows] = np.diff(new.indptr)
-    replaced.indptr[1:] = np.cumsum(sizes)
-    dropped = np.zeros(len(matrix.senders), dtype=np.bool_)
-    dropped[entries_of(matrix.indptr, rows)] = True
-    fresh = np.zeros(len(replaced.senders), dtype=np.bool_)
-    fresh[entries_of(replaced.indptr, rows)] = True
-    for to, kept, put in (
-        (replaced.senders, matrix.senders, new.senders),
-        (replaced.values, matrix.values, new.values),
-    ):
-        to[~fresh], to[fresh] = kept[~dropped], put
 
 
 def _numbers(edges: Incoming, rows: NDArray[Any]) -> NDArray[Any]:

@@ -21,8 +21,7 @@ from ..graphs.sample import FEW_EDGES, WHOLE_EDGES, sample_pair, some_edges
 from ..graphs.snapshot import Snapshot, check_edge_features, read_aligned, read_snapshot, rows_of
 from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..graphs.widened import widen_graph, widen_pair
-from ..network.layers import ForwardPass, Network, run_network
-from ..network.update import run_pair
+from ..network.layers import ForwardPass, Network, run_network, run_pair
 from ..outputs import VALUE
 from ..storage.memory import give_back
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
@@ -30,7 +29,7 @@ from .assembly import assemble_network
 from .calls import READERS
 from .packed import PackedCall
 from .tape import FailingModel, Recording, Ref, TypedInputs, UnreadableModel, quoted
-from .traced.assemble import check_fields, read_traced, run_network_twice
+from .traced.assemble import check_fields, read_traced
 from .trial import answers_alike, copy_model, record_model, run_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
@@ -83,7 +82,7 @@ def read_network(
     if isinstance(usage.call, PackedCall):
         return _read_traced(model, graphs, align, usage, pairs)
     if has_own_reader(model):
-        return _read_and_check(model, graphs, align, run_pair, usage, pairs)
+        return _read_and_check(model, graphs, align, usage, pairs)
     of_nodes = pairs is None and snapshots[0].graphs is None
     if of_nodes and num_edges > WHOLE_EDGES:
         network, fields = read_samples(model, *sample_pair(match_snapshots(*snapshots, graphs)), usage)
@@ -106,7 +105,7 @@ def read_network(
         except UnreadableModel as refusal:
             recorded = refusal
     try:
-        return _read_and_check(model, graphs, align, run_pair, usage, pairs)
+        return _read_and_check(model, graphs, align, usage, pairs)
     except FailingModel:
         raise
     except UnreadableModel as by_classes:
@@ -218,7 +217,7 @@ def read_samples(model: nn.Module, before: Data, after: Data, usage: Usage = AS_
             computed = run_network(found.network, snapshot)
             if answers_as(computed.logits, found.last, run_model(copy_model(model), part, usage.call)):
                 return _with_scales(found.network, usage.scales), found.fields
-    found_by_classes = _read_and_check(model, (before, after), read, run_network_twice, usage)
+    found_by_classes = _read_and_check(model, (before, after), read, usage)
     return found_by_classes.network, found_by_classes.fields
 
 
@@ -226,7 +225,6 @@ def _read_and_check(
     model: nn.Module,
     graphs: tuple[Data, Data],
     snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
-    run: Callable[[Network, Snapshot, Snapshot], tuple[ForwardPass, ForwardPass]],
     usage: Usage,
     pairs: IntArray | None = None,
 ) -> ReadModel:
@@ -248,7 +246,7 @@ def _read_and_check(
     plain = find_places(reading.network, snapshots_of(reading.fields), pairs)
     check_edge_features(*plain)
     sides = with_edges(reading.network, plain)
-    passes = run(reading.network, *sides)
+    passes = run_pair(reading.network, *sides)
     for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
         if name == "after":
             recording = record(1)

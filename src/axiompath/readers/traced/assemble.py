@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 from torch import nn
 from torch_geometric.data import Data
 
@@ -17,8 +16,7 @@ from ...errors import InputError
 from ...graphs.data_fields import EDGE, NODE, PLAIN_FIELDS, Fields, level_of
 from ...graphs.snapshot import Snapshot, rows_of
 from ...graphs.targets import rows_of_places, with_graphs, with_links
-from ...network.layers import ForwardPass, Network, run_network
-from ...network.update import run_pair
+from ...network.layers import ForwardPass, Network, run_pair
 from ..arguments import Usage, compare_arguments, find_arguments
 from ..bases import Base
 from ..columns import SEPARATE, decide_output
@@ -90,13 +88,12 @@ def read_traced(
     reader.bases.add(value.form, None)
     read = _Answer(reader, value, output, last, meaning, names)
     used = frozenset[str]().union(*(trace.fields_of(trace.output) for trace in traces))
-    run = run_network_twice if samples else run_pair
     found = None
     for fields in _fields_of(reader, graphs):
         check_fields(used, fields, graphs)
         plain = _with_places(value, snapshots_of(fields), pairs)
         _place_rows(reader, plain, graphs)
-        found = read.run_rules(fields, plain, run)
+        found = read.run_rules(fields, plain)
         if found is not None:
             break
     if found is None and samples:
@@ -142,16 +139,10 @@ class _Answer:
         if network.num_hops == 0 and network.rise is None:
             raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
         sides = _place(self.reader, network, plain)
-        with threadpool_limits(1):
-            passes = run_network(network, sides[0]), run_network(network, sides[1])
+        passes = run_pair(network, *sides)
         return _Found(network, sides, passes, self._check(passes))
 
-    def run_rules(
-        self,
-        fields: Fields,
-        plain: tuple[Snapshot, Snapshot],
-        run: Callable[[Network, Snapshot, Snapshot], tuple[ForwardPass, ForwardPass]],
-    ) -> _Found | None:
+    def run_rules(self, fields: Fields, plain: tuple[Snapshot, Snapshot]) -> _Found | None:
         """The same with rules in their place, if all are those of rules and it computes the same."""
         reader = self.reader
         leaves = [reader.leaves[i] for i, base in enumerate(reader.bases.all) if base.form is None]
@@ -165,16 +156,11 @@ class _Answer:
         if network.num_hops == 0 and network.rise is None:
             return None
         try:
-            passes = run(network, *plain)
+            passes = run_pair(network, *plain)
             error = self._check(passes)
         except InputError:
             return None
         return _Found(network, plain, passes, error) if stands_for(found, passes, plain) else None
-
-
-def run_network_twice(network: Network, *sides: Snapshot) -> tuple[ForwardPass, ForwardPass]:
-    """The passes over two graphs that have nothing in common."""
-    return run_network(network, sides[0]), run_network(network, sides[1])
 
 
 def _strip(reader: Reader, output: Both) -> tuple[Both, str]:

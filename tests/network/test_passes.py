@@ -1,4 +1,4 @@
-"""The forward pass on `after`, started from `before`'s: equal to a whole one, and no larger than the change."""
+"""The forward passes on two graphs: what differs between their edges, what is held, and in how many digits."""
 
 import tracemalloc
 
@@ -14,74 +14,11 @@ from torch_geometric.nn import GAT, GCN
 import axiompath
 from axiompath.graphs.adjacency import sort_by_receiver
 from axiompath.graphs.pair import match_snapshots
-from axiompath.network import update as rerun
-from axiompath.network.attention import (
-    AdditiveAttention,
-    DotAttention,
-    InverseDeviation,
-    PairAttention,
-    ReadColumns,
-)
-from axiompath.network.coefficients import Degree, GraphSize, Identity, Mean, Sum, SymmetricNorm, TargetNorm
-from axiompath.network.layers import Block, Channel, Layer, Network, run_network
-from axiompath.network.update import rerun_network
 from support.effort import examples
-from support.evolutions import GCNStack, aligned, any_networks, graph_pairs
+from support.evolutions import GCNStack, aligned, graph_pairs
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 FLOWS = ("source_to_target", "target_to_source")
-
-
-def rules(rng, width):
-    """Every rule there is, in both directions of flow where it has one."""
-    weight = rng.normal(size=(width, 2))
-    found = [Identity(), GraphSize(), InverseDeviation(0.1)]
-    for flow in FLOWS:
-        found += [Sum(True, flow), Mean(True, flow), Degree(True, flow), Sum(flow=flow), TargetNorm(0.5, flow=flow)]
-        found += [SymmetricNorm(True, 1.0, flow), SymmetricNorm(False, None, flow), SymmetricNorm(True, 2.0, flow)]
-        found += [AdditiveAttention(weight[:, 0], weight[:, 1], 0.2, True, flow)]
-        found += [PairAttention(weight, -weight, weight[0], weight[1], 0.2, False, flow)]
-        found += [DotAttention(weight, weight[0], -weight, weight[1], flow)]
-        found += [ReadColumns(AdditiveAttention(weight[:2, 0], weight[:2, 1], 0.2, False, flow), 0, 2)]
-    return found
-
-
-def one_rule_network(rng, rule, width, num_layers):
-    """Layers that all aggregate by one rule, with an identity beside it."""
-    layers = []
-    for t in range(num_layers):
-        channels = tuple(
-            Channel(r, rng.normal(size=(width, width)), slice(0, width), slice(0, width)) for r in (rule, Identity())
-        )
-        layers.append(Layer(channels, rng.normal(size=width), (Block(slice(0, width), None, f"layer {t}"),), width))
-    return Network(tuple(layers), width)
-
-
-def assert_same_pass(network, before, after):
-    start = run_network(network, before)
-    found, whole = rerun_network(network, before, after, start), run_network(network, after)
-    for t in range(len(network.layers)):
-        for ours, theirs in zip(found.coefficients[t], whole.coefficients[t], strict=True):
-            np.testing.assert_allclose(ours.toarray(), theirs.toarray(), rtol=1e-9, atol=1e-12)
-            assert ours.has_sorted_indices
-        scale = max(1.0, np.abs(whole.z[t]).max())
-        np.testing.assert_allclose(found.z[t], whole.z[t], rtol=0, atol=1e-10 * scale)
-        ours, theirs = (h if isinstance(h, np.ndarray) else h.toarray() for h in (found.received(t), whole.received(t)))
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10 * max(1.0, np.abs(theirs).max()))
-
-
-@settings(relaxed, max_examples=examples(300))
-@given(any_networks(), graph_pairs())
-def test_equals_a_whole_pass(network, graphs):
-    assert_same_pass(network, *aligned(*graphs))
-
-
-@settings(relaxed, max_examples=examples(200))
-@given(graph_pairs(), st.integers(0, 100), st.integers(1, 3), st.integers(0, 2**32 - 1))
-def test_every_rule_looks_no_further_than_it_says(graphs, which, num_layers, seed):
-    rng = np.random.default_rng(seed)
-    known = rules(rng, 3)
-    assert_same_pass(one_rule_network(rng, known[which % len(known)], 3, num_layers), *aligned(*graphs))
 
 
 @settings(relaxed, max_examples=examples(200))
@@ -107,11 +44,6 @@ def ring(num_nodes):
     return torch.stack([u, (u + 1) % num_nodes])
 
 
-def open_gcn(x, before, after):
-    model = GCNStack([4, 8, 3], torch.relu, True).double()
-    return axiompath.Explainer(model, Data(x=x, edge_index=before), Data(x=x, edge_index=after))
-
-
 def test_a_shuffled_edge_list_is_no_change():
     edges = torch.cat([ring(50), ring(50).flip(0)], dim=1)
     x = torch.randn(50, 4, dtype=torch.float64)
@@ -120,27 +52,7 @@ def test_a_shuffled_edge_list_is_no_change():
         GCNStack([4, 8, 3], torch.relu, True).double(), Data(x=x, edge_index=edges), Data(x=x, edge_index=shuffled)
     )
     assert len(explainer.moved()) == 0
-    assert explainer.change.after_pass.z[0] is explainer.change.before_pass.z[0]
-
-
-@pytest.mark.parametrize("num_nodes", [100, 10_000])
-def test_computes_as_many_rows_whatever_the_size_of_the_graph(num_nodes, monkeypatch):
-    computed = []
-    literal = rerun._compute_rows
-
-    def watched(layer, matrices, h, rows, z):
-        computed.append(len(rows))
-        literal(layer, matrices, h, rows, z)
-
-    monkeypatch.setattr(rerun, "_compute_rows", watched)
-    edges = ring(num_nodes)
-    x = torch.randn(num_nodes, 4, dtype=torch.float64)
-    after = torch.cat([edges, torch.tensor([[7], [50]])], dim=1)
-    axiompath.Explainer(
-        GCNStack([4, 8, 3], torch.relu, True).double(), Data(x=x, edge_index=edges), Data(x=x, edge_index=after)
-    )
-    # The degree of 50 changes the rows of 50 and 51; what they send reaches 52.
-    assert computed == [2, 3]
+    np.testing.assert_array_equal(explainer.change.after_pass.logits, explainer.change.before_pass.logits)
 
 
 def test_edges_are_sorted_by_receiver_in_their_own_order():
