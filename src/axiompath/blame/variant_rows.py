@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.rows import entries_of
-from ..native.variants import add_attention, add_products
+from ..native.variants import Edges, Rows, add_attention, add_products
 from .factors import Scores
 from .views import Views, count_bits
 
@@ -29,6 +29,11 @@ class IncomingEdges(NamedTuple):
     def largest_degree(self) -> int:
         """Edges into one node."""
         return int(np.diff(self.indptr).max(initial=0))
+
+    def on(self, hold: BoolArray, below: Seen) -> Edges:
+        """As kernels take them: with the conditions that hold, and the rows of the layer below."""
+        rows = Rows(below.base, below.group, below.inverse)
+        return Edges(self.indptr, self.senders, self.condition, hold.view(np.uint8), below.place, rows)
 
     def list_edges(self, hold: BoolArray, listed: ListedRows) -> tuple[IntArray, IntArray]:
         """The edges into each of these variants: place of the variant in the list, and number of the edge."""
@@ -105,6 +110,11 @@ class Scales(NamedTuple):
     inverse: NDArray[np.int32]
     values: FloatArray
 
+    @property
+    def rows(self) -> Rows:
+        """Where the number of each is, as kernels take it."""
+        return Rows(self.base, self.group, self.inverse)
+
 
 class Products(NamedTuple):
     """Coefficients that are products: of a receiver's factor, an edge's weight and a sender's factor."""
@@ -117,11 +127,11 @@ class Products(NamedTuple):
 
     def add(self, hold: BoolArray, wanted: VariantRows, below: Seen, projected: FloatArray, z: FloatArray) -> None:
         """z[V] += left[V] * sum over U of weight * right[U] * projected[U], plus diagonal[V] * projected[V]."""
-        edges, scratch = self.edges, np.empty((2, projected.shape[1]))
+        scratch = np.empty((2, projected.shape[1]))
         add_products(
-            edges.indptr, edges.senders, edges.weights, edges.condition, hold.view(np.uint8), *self.left, *self.right,
-            self.diagonal, self.loops_apart, *wanted, *below, projected,
-            np.empty(edges.largest_degree, dtype=np.int64), *scratch, z,
+            self.edges.on(hold, below), self.edges.weights, self.left.rows, self.left.values, self.right.rows,
+            self.right.values, self.diagonal, self.loops_apart, *wanted, projected,
+            np.empty(self.edges.largest_degree, dtype=np.int64), *scratch, z,
         )  # fmt: skip
 
 
@@ -134,11 +144,11 @@ class Attended(NamedTuple):
 
     def add(self, hold: BoolArray, wanted: VariantRows, below: Seen, projected: FloatArray, z: FloatArray) -> None:
         """z[V] += sum over U of softmax(score[V, U]) * projected[U]."""
-        edges, size = self.edges, self.edges.largest_degree + 1
+        size = self.edges.largest_degree + 1
         keys, queries = np.ascontiguousarray(self.scores.keys), np.ascontiguousarray(self.scores.queries)
         add_attention(
-            edges.indptr, edges.senders, edges.condition, hold.view(np.uint8), keys, queries, *self.scores[2:],
-            self.self_loops, *wanted, *below, projected, np.empty(size, dtype=np.int64), np.empty(size), z,
+            self.edges.on(hold, below), keys, queries, *self.scores[2:], self.self_loops, *wanted, projected,
+            np.empty(size, dtype=np.int64), np.empty(size), z,
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ inverse[group, s] which variant subset s makes of it. Group 0 sees nothing, and 
 receiver, with the condition of each: -1 for always, else its place in `hold` [conditions, subsets].
 """
 
+from cython cimport final
 from libc.math cimport exp
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -73,19 +74,49 @@ def number_views(
             starts[m + 1] = taken
 
 
+@final
+cdef class Rows:
+    """Rows of places: base[p] + inverse[group[p], s] is the one that subset s makes of place p."""
+
+    cdef const int64_t[::1] base
+    cdef const int64_t[::1] group
+    cdef const int32_t[:, ::1] inverse
+
+    def __init__(self, base, group, inverse):
+        self.base, self.group, self.inverse = base, group, inverse
+
+    cdef inline int64_t of(self, int64_t place, int64_t s) noexcept nogil:
+        return self.base[place] + self.inverse[self.group[place], s]
+
+
+@final
+cdef class Edges:
+    """Edges by receiver: which subsets have them, and the rows of their senders in the layer below."""
+
+    cdef const int64_t[::1] indptr
+    cdef const int64_t[::1] senders
+    cdef const int64_t[::1] condition
+    cdef const uint8_t[:, ::1] hold
+    cdef const int64_t[::1] places
+    cdef Rows below
+
+    def __init__(self, indptr, senders, condition, hold, places, below):
+        self.indptr, self.senders, self.condition, self.hold = indptr, senders, condition, hold
+        self.places, self.below = places, below
+
+    cdef inline bint has(self, int64_t e, int64_t s) noexcept nogil:
+        return self.condition[e] < 0 or self.hold[self.condition[e], s]
+
+    cdef inline int64_t row_of(self, int64_t node, int64_t s) noexcept nogil:
+        return self.below.of(self.places[node], s)
+
+
 def add_products(
-    const int64_t[::1] indptr,
-    const int64_t[::1] senders,
+    Edges edges,
     const double[::1] weights,
-    const int64_t[::1] condition,
-    const uint8_t[:, ::1] hold,
-    const int64_t[::1] left_base,
-    const int64_t[::1] left_group,
-    const int32_t[:, ::1] left_inverse,
+    Rows left_rows,
     const double[::1] left,
-    const int64_t[::1] right_base,
-    const int64_t[::1] right_group,
-    const int32_t[:, ::1] right_inverse,
+    Rows right_rows,
     const double[::1] right,
     const double[::1] diagonal,
     bint loops_apart,
@@ -94,10 +125,6 @@ def add_products(
     const int64_t[::1] groups,
     const int64_t[::1] starts,
     const int64_t[::1] subsets,
-    const int64_t[::1] below_place,
-    const int64_t[::1] below_base,
-    const int64_t[::1] below_group,
-    const int32_t[:, ::1] below_inverse,
     const double[:, ::1] projected,
     int64_t[::1] varying,
     double[::1] constant,
@@ -108,6 +135,7 @@ def add_products(
 
     `varying` [largest degree], `constant` and `total` [width] are scratch.
     """
+    cdef Rows below = edges.below
     cdef int64_t i, j, k, c, e, u, v, s, low, place, row, first, out, num_varying, width = projected.shape[1]
     cdef double value
     with nogil:
@@ -115,13 +143,13 @@ def add_products(
             v, num_varying = nodes[i], 0
             for c in range(width):
                 constant[c] = 0.0
-            for e in range(indptr[v], indptr[v + 1]):
-                u = senders[e]
+            for e in range(edges.indptr[v], edges.indptr[v + 1]):
+                u = edges.senders[e]
                 if loops_apart and u == v:
                     continue
-                place = below_place[u]
-                if condition[e] < 0 and below_group[place] == 0 and right_group[u] == 0:
-                    value, row = weights[e] * right[right_base[u]], below_base[place]
+                place = edges.places[u]
+                if edges.condition[e] < 0 and below.group[place] == 0 and right_rows.group[u] == 0:
+                    value, row = weights[e] * right[right_rows.base[u]], below.base[place]
                     for c in range(width):
                         constant[c] += value * projected[row, c]
                 else:
@@ -134,21 +162,17 @@ def add_products(
                     total[c] = constant[c]
                 for k in range(num_varying):
                     e = varying[k]
-                    if condition[e] >= 0 and not hold[condition[e], s]:
+                    if not edges.has(e, s):
                         continue
-                    u = senders[e]
-                    place = below_place[u]
-                    value = weights[e] * right[right_base[u] + right_inverse[right_group[u], s]]
-                    row = below_base[place] + below_inverse[below_group[place], s]
+                    u = edges.senders[e]
+                    value, row = weights[e] * right[right_rows.of(u, s)], edges.row_of(u, s)
                     for c in range(width):
                         total[c] += value * projected[row, c]
-                low = left_base[v] + left_inverse[left_group[v], s]
-                out = base[i] + j - first
+                low, out = left_rows.of(v, s), base[i] + j - first
                 for c in range(width):
                     z[out, c] += left[low] * total[c]
                 if diagonal.shape[0]:
-                    place = below_place[v]
-                    row = below_base[place] + below_inverse[below_group[place], s]
+                    row = edges.row_of(v, s)
                     for c in range(width):
                         z[out, c] += diagonal[low] * projected[row, c]
 
@@ -169,10 +193,7 @@ cdef inline double score_of(
 
 
 def add_attention(
-    const int64_t[::1] indptr,
-    const int64_t[::1] senders,
-    const int64_t[::1] condition,
-    const uint8_t[:, ::1] hold,
+    Edges edges,
     const double[:, ::1] keys,
     const double[:, ::1] queries,
     const double[::1] direction,
@@ -184,34 +205,29 @@ def add_attention(
     const int64_t[::1] groups,
     const int64_t[::1] starts,
     const int64_t[::1] subsets,
-    const int64_t[::1] below_place,
-    const int64_t[::1] below_base,
-    const int64_t[::1] below_group,
-    const int32_t[:, ::1] below_inverse,
     const double[:, ::1] projected,
     int64_t[::1] taken,
     double[::1] shares,
     double[:, :] z,
 ):
     """z[V] += sum over U of softmax(score[V, U]) * projected[U]; `taken` and `shares` [largest degree + 1] are scratch."""
-    cdef int64_t i, j, k, c, e, u, v, s, place, own, row, first, out, num, width = projected.shape[1]
+    cdef int64_t i, j, k, c, e, u, v, s, own, row, first, out, num, width = projected.shape[1]
     cdef double highest, whole, value
     with nogil:
         for i in range(nodes.shape[0]):
             v = nodes[i]
             first = starts[groups[i]]
             for j in range(first, starts[groups[i] + 1]):
-                s, place, num = subsets[j], below_place[v], 0
-                own = below_base[place] + below_inverse[below_group[place], s]
+                s, num = subsets[j], 0
+                own = edges.row_of(v, s)
                 if self_loops:
                     taken[0], shares[0] = own, score_of(keys, queries, direction, slope, product, own, own)
                     num = 1
-                for e in range(indptr[v], indptr[v + 1]):
-                    u = senders[e]
-                    if (self_loops and u == v) or (condition[e] >= 0 and not hold[condition[e], s]):
+                for e in range(edges.indptr[v], edges.indptr[v + 1]):
+                    u = edges.senders[e]
+                    if (self_loops and u == v) or not edges.has(e, s):
                         continue
-                    place = below_place[u]
-                    row = below_base[place] + below_inverse[below_group[place], s]
+                    row = edges.row_of(u, s)
                     taken[num], shares[num] = row, score_of(keys, queries, direction, slope, product, row, own)
                     num += 1
                 if num == 0:
