@@ -289,7 +289,7 @@ def test_the_record_is_saved_shown_and_checked(tmp_path):
     _, explainer, _, _, target, _ = next(flips("gcn", 7, range(40)))
     undo = explainer.undo(target, every=True)
     assert "Undo " in str(undo)
-    assert "every smaller set was tried" in undo.summary()
+    assert "No smaller set is enough: all were tried" in undo.summary()
     undo.save(tmp_path / "undo.json")
     assert axiompath.Undo.load(tmp_path / "undo.json").to_dict() == undo.to_dict()
     values = json.loads((tmp_path / "undo.json").read_text())
