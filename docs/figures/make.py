@@ -7,7 +7,9 @@ Pages are photographed by Chromium (AXIOMPATH_BROWSER, or `chromium` on the path
 """
 
 import os
+import runpy
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -91,6 +93,15 @@ def watch(folder: Path) -> None:
     photograph(folder / "watched" / "report.html", "watch", height=1000)
 
 
+def windows(folder: Path) -> None:
+    """The strip that the page on windows draws."""
+    page = (HERE.parent / "how-to-windows.md").read_text(encoding="utf-8")
+    script = runpy.run_path(str(HERE.parent / "notebooks" / "from_pages.py"))["to_script"](page)
+    (folder / "page.py").write_text(script, encoding="utf-8")
+    subprocess.run([sys.executable, "page.py"], cwd=folder, stdout=subprocess.DEVNULL, check=True)
+    shutil.copy(folder / "strip.png", HERE / "windows.png")
+
+
 def train(model: Module, data: Data) -> None:
     """A hundred steps of Adam."""
     from torch.nn.functional import cross_entropy
@@ -104,7 +115,7 @@ def train(model: Module, data: Data) -> None:
     model.eval()
 
 
-PICTURES: tuple[Callable[[Path], None], ...] = (blame, flow, report, scan, watch)
+PICTURES: tuple[Callable[[Path], None], ...] = (blame, flow, report, scan, watch, windows)
 
 
 if __name__ == "__main__":

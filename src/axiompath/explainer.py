@@ -36,7 +36,7 @@ from .files.named import take_names
 from .graphs.data_fields import node_numbers
 from .graphs.dated import REPEAT, Windows, read_windows
 from .graphs.names import Asked, Names, index_names, read_names
-from .graphs.places import LINKS, UNIT_OF, Target, as_target
+from .graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target, as_target
 from .outputs import AUTO
 from .paths.attribution import Attribution
 from .readers import ModelCall, Usage
@@ -122,6 +122,8 @@ class Explainer:
     def __repr__(self) -> str:
         """What it is of, and how many predictions changed their answer."""
         session = self.session
+        if isinstance(session, WindowSession):
+            return session.summary
         if session.path_engine is None:
             return f"Explainer that runs the model as it is: {session.pair.all_nodes}, {session.unit}s are predicted"
         change = self.change
@@ -159,17 +161,18 @@ class Explainer:
     @property
     def num_nodes(self) -> int:
         """Nodes of both graphs together, whether the change reaches them or not."""
-        return self.session.paths.region.pair.num_nodes
+        return self.session.num_nodes[0]
 
     @property
     def num_shared_nodes(self) -> int:
         """Nodes that both graphs have: those whose prediction could have changed."""
-        return self.session.paths.region.pair.num_shared_nodes
+        return self.session.num_nodes[1]
 
     @property
     def num_shared(self) -> int:
         """Nodes, graphs or pairs whose prediction could have changed: those that both snapshots have."""
-        return self.num_shared_nodes if self.change.before.places is None else int(self.change.in_both.sum())
+        by_node = self.unit == NODE_UNIT and self.change.before.places is None
+        return self.num_shared_nodes if by_node else int(self.change.in_both.sum())
 
     @property
     def num_paths(self) -> IntArray | NDArray[np.object_]:

@@ -25,6 +25,7 @@ from .errors import InputError, WrongKind
 from .explain.edges import add_newcomers, without_edges
 from .explain.engine import BEFORE_END, PathEngine, num_named
 from .explain.explanation import Caption, Explanation
+from .explain.moved import find_moved
 from .explain.neighbourhood import Neighbourhood, find_neighbourhood
 from .explain.targets import check_ends, find_only_graph, find_pairs, find_rows, with_pairs
 from .graphs.changes import add_row
@@ -78,6 +79,11 @@ class Session:
         return self.paths.region.pair if self.own_answers is None else self.own_answers.subsets.pair
 
     @property
+    def num_nodes(self) -> tuple[int, int]:
+        """Nodes of both graphs together, and those that both have."""
+        return self.pair.num_nodes, self.pair.num_shared_nodes
+
+    @property
     def unit(self) -> str:
         """What is predicted: a node, a graph or a link."""
         return self.paths.change.unit if self.own_answers is None else self.own_answers.subsets.unit
@@ -105,6 +111,11 @@ class Session:
         pair = self.pair
         look_up = pair.number if pair.on_disk else None
         return index_names(self.node_names.items(), look_up, pair.before.graph.schema)
+
+    def moved_rows(self) -> pd.DataFrame:
+        """The same with `row`, that of the change."""
+        paths = self.paths
+        return find_moved(paths.change, paths.num_paths, paths.node_names, paths.class_names)
 
     def moved(self) -> pd.DataFrame:
         """Every target whose prediction can have moved, see `Explainer.moved`."""

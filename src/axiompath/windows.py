@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .arrays import FloatArray
+from .arrays import FloatArray, IntArray
 from .blame.dated import DatedChanges, DatedEngine, answer_window
 from .blame.root import Root
 from .blame.unread import list_moves
 from .errors import InputError, Notice
+from .explain.explanation import Explanation
+from .explain.neighbourhood import Neighbourhood
 from .explain.timeline import Leg, Timeline, find_timeline
 from .graphs.changes import add_row
 from .graphs.data_fields import fields_of_edges, node_numbers
@@ -24,6 +26,7 @@ from .graphs.dated import Window, Windows
 from .graphs.labels import with_class_names
 from .graphs.names import NameIndex, Names, index_names, read_names
 from .graphs.places import NODE_UNIT, Target
+from .graphs.snapshot import find_numbers
 from .readers import Usage
 from .readers.arguments import find_arguments
 from .readers.packed import PackedCall
@@ -53,6 +56,22 @@ class WindowSession(Session):
             shift = (packing.num_steps - 1 - step) * packing.stride
             found.update({node + shift: f"{self.names.get(node, node)} @ {date}" for node in numbers})
         return found
+
+    @property
+    def num_nodes(self) -> tuple[int, int]:
+        """All snapshots have the same."""
+        number = len(self.windows.after[-1].x)
+        return number, number
+
+    @property
+    def summary(self) -> str:
+        """What it is of, and how many predictions changed their answer."""
+        (_, before), (_, after) = self.ends
+        flipped = int(self.output.flipped(before, after).sum())
+        return (
+            f"Explainer of two windows of {len(self.windows.after)} snapshots: {len(before):,} {self.unit}s, "
+            f"{flipped:,} of them with another answer after. Ask moved(), changes(), timeline(target), blame(target)."
+        )
 
     @cached_property
     def index(self) -> NameIndex:
@@ -98,6 +117,13 @@ class WindowSession(Session):
         ]
         return tuple(tuple(answer(model, window) for window in four) for model in range(len(self.models)))
 
+    @property
+    def ends(self) -> tuple[tuple[IntArray, FloatArray], tuple[IntArray, FloatArray]]:
+        """Numbers of all targets, and their logits before; the same after."""
+        before, after = self.answers[0][0], self.answers[-1][3]
+        ids = node_numbers(self.windows.after[-1]) if self.unit == NODE_UNIT else np.arange(len(before))
+        return (ids, before), (ids, after)
+
     def legs(self) -> tuple[FloatArray, dict[str, FloatArray]]:
         """Logits before, and what each leg, and another model, adds to them; they end in those after."""
         old, new = self.answers[0], self.answers[-1]
@@ -109,8 +135,20 @@ class WindowSession(Session):
 
     def moved(self) -> pd.DataFrame:
         """Every target whose prediction moved, and what each leg has of it; largest divergence first."""
-        before, after = self.answers[0][0], self.answers[-1][3]
-        ids = node_numbers(self.windows.after[-1]) if self.unit == NODE_UNIT else np.arange(len(before))
+        if self.path_engine is not None:
+            return self.moved_rows().drop(columns="row")
+        return with_class_names(self._moves(), self.class_names)
+
+    def moved_rows(self) -> pd.DataFrame:
+        """The same with the number of altered paths, those of news, and with `row`, that of the change."""
+        frame, change = self._moves(), self.paths.change
+        here = find_numbers(change.root_ids, frame.target.to_numpy(dtype=np.int64))[0]
+        frame.insert(0, "row", here)
+        frame.insert(frame.columns.tolist().index("kl") + 1, "num_paths", self.paths.num_paths[here])
+        return with_class_names(frame, self.class_names)
+
+    def _moves(self) -> pd.DataFrame:
+        (ids, before), (_, after) = self.ends
         frame = list_moves(self.unit, self.output, ids, before, after, self.names)
         order = np.argsort(ids, kind="stable")
         rows = order[np.searchsorted(ids[order], frame.target.to_numpy(dtype=np.int64))]
@@ -120,12 +158,11 @@ class WindowSession(Session):
         for leg, share in self.legs()[1].items():
             ends = [self.output.means(logits)[np.arange(len(rows)), columns] for logits in (at, at + share[rows])]
             frame[leg], at = ends[1] - ends[0], at + share[rows]
-        return with_class_names(frame, self.class_names)
+        return frame
 
     def root(self, target: Target) -> Root:
         """The place that a prediction is read off, and its logits on both windows under each model."""
-        found = super().root(target)
-        row = 0 if self.unit != NODE_UNIT else int(np.flatnonzero(node_numbers(self.windows.after[-1]) == target)[0])
+        found, row = super().root(target), self._row(target)
         return replace(found, ends=tuple((one[0][row], one[3][row]) for one in self.answers))
 
     def timeline(self, target: Target) -> Timeline:
@@ -134,8 +171,7 @@ class WindowSession(Session):
             raise InputError(
                 "Expected one model for a timeline (got `model_before`, too); leave it out, or ask for blame."
             )
-        windows = self.windows
-        row = 0 if self.unit != NODE_UNIT else int(np.flatnonzero(node_numbers(windows.after[-1]) == target)[0])
+        windows, row = self.windows, self._row(target)
         before, shares = self.legs()
         return find_timeline(
             self.changed_legs,
@@ -149,6 +185,13 @@ class WindowSession(Session):
             self.names,
             self.class_names,
         )
+
+    def neighbourhood(self, explanation: Explanation, changes: pd.DataFrame | None = None) -> Neighbourhood:
+        """Around the target of an Explanation: nodes at dates."""
+        return super().neighbourhood(explanation, self.dated.players.changes)
+
+    def _row(self, target: Target) -> int:
+        return int(np.flatnonzero(self.ends[0][0] == target)[0])
 
     @cached_property
     def changed_legs(self) -> list[Leg]:

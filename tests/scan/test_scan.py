@@ -809,7 +809,9 @@ def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path,
     monkeypatch.setattr(plan, "PART_TARGETS", 1)  # each hub is a part, and each small target
     question = Question(10, method)
     counts = plan.Counts(crowded.num_paths, crowded.num_bytes)
-    made = plan.make_plan(crowded.change, counts, question, plan.Thresholds(0.0), 1e10, NO_NAMES)
+    made = plan.make_plan(
+        crowded.change, crowded.session.moved_rows(), counts, question, plan.Thresholds(0.0), 1e10, NO_NAMES
+    )
     load = work.Workload(
         work.share_change(crowded.change), question, made.walks, made.indptr, made.digest, tmp_path, NO_NAMES
     )

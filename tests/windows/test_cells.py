@@ -1,17 +1,20 @@
 """Temporal GNNs as people have them: read exactly, complete, and blamed by their own calls."""
 
+import copy
 import itertools
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch_geometric.nn import GCNConv
 
 import axiompath
 from axiompath.errors import InputError, Notice
 from axiompath.paths.exits import share_exits
 from support.temporal import MODELS, STEPS, EvolveGCN, GConvGRU, make, suited, unrolled
-from support.windows import literal_exits, random_dates
+from support.windows import NUM_FEATURES, WIDTH, literal_exits, random_dates
 
 pytestmark = pytest.mark.filterwarnings("ignore::axiompath.errors.Notice")
 
@@ -137,6 +140,113 @@ def test_the_same_model_called_three_ways():
         np.testing.assert_allclose(
             other[["target", "revised", "time", "news"]], tables[0][["target", "revised", "time", "news"]], atol=1e-12
         )
+
+
+class Causal(nn.Module):
+    """Convolutions over time that are padded so that no step sees a later one, and probabilities at the end."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.last, self.conv, self.head = last, GCNConv(NUM_FEATURES, WIDTH), nn.Linear(WIDTH, 2)
+        self.near, self.far = nn.Conv1d(WIDTH, WIDTH, 2), nn.Conv1d(WIDTH, WIDTH, 2, dilation=2)
+
+    def forward(self, x_seq, edge_index_seq):
+        steps = [self.conv(x, edges).relu() for x, edges in zip(x_seq, edge_index_seq, strict=True)]
+        h = torch.stack(steps, dim=2)
+        h = h + F.relu(self.near(F.pad(h, (1, 0))))
+        h = h + F.relu(self.far(F.pad(h, (2, 0))))
+        return self.last(self.head(h[..., -1]))
+
+
+@pytest.mark.parametrize("last", [nn.LogSoftmax(dim=-1), nn.Softmax(dim=-1), nn.Sigmoid()])
+def test_padded_convolutions_and_probabilities(last):
+    days = random_dates(np.random.default_rng(5), STEPS + 1)
+    torch.manual_seed(0)
+    model = Causal(last).double()
+    explainer = axiompath.Explainer(model, days[:STEPS], days[1:])
+    raw = copy.deepcopy(model)
+    raw.last = nn.Identity()
+    ends = [raw([d.x for d in one], [d.edge_index for d in one]).detach().numpy() for one in (days[:STEPS], days[1:])]
+    for target in explainer.moved().target.tolist()[:2]:
+        found = [explainer.timeline(target).shares.sum(axis=0), explainer.blame(target).shares.sum(axis=0)]
+        moved = (ends[1] - ends[0])[target]
+        if "Soft" in type(last).__name__:  # logits of a softmax are known up to one number for all classes
+            found, moved = [one - one[0] for one in found], moved - moved[0]
+        np.testing.assert_allclose(found, [moved, moved], atol=1e-10)
+        assert explainer.timeline(target).completeness < 1e-10
+
+
+class ByPlace(nn.Module):
+    """A cell that takes the whole snapshot, and all its states as one list."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = GCNConv(NUM_FEATURES, WIDTH), nn.Linear(WIDTH, 2)
+        self.updates = nn.ModuleList([nn.GRUCell(WIDTH, WIDTH) for _ in range(2)])
+
+    def forward(self, data, previous_embeddings=None):
+        h, held = self.conv(data.x, data.edge_index).relu(), previous_embeddings or [None, None]
+        h, *_ = held = [update(h, one) for update, one in zip(self.updates, held, strict=True)]
+        return self.head(h), held
+
+
+class Pairs(nn.Module):
+    """A cell whose state is a pair of tensors, as that of an LSTMCell."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.cell, self.head = GCNConv(NUM_FEATURES, WIDTH), nn.LSTMCell(WIDTH, WIDTH), nn.Linear(WIDTH, 2)
+
+    def forward(self, x, edge_index, state):
+        h, c = self.cell(self.conv(x, edge_index), state)
+        return self.head(h), (h, c)
+
+
+@pytest.mark.parametrize(
+    ("cell", "state"),
+    [
+        (ByPlace, ()),
+        (ByPlace, ((torch.full((7, WIDTH), 0.3), torch.zeros(7, WIDTH)),)),
+        (Pairs, ((WIDTH, torch.full((7, WIDTH), 0.3)),)),
+        (Pairs, (("h", "h"),)),
+    ],
+)
+def test_states_are_handed_on_and_in(cell, state):
+    days = random_dates(np.random.default_rng(6), STEPS + 1)
+    for number, data in enumerate(days):
+        data.h = torch.full((7, WIDTH), 0.1 * number, dtype=torch.float64)
+    torch.manual_seed(0)
+    model = axiompath.unroll(cell(), state=state).double()
+    explainer = axiompath.Explainer(model, days[:STEPS], days[1:], output="value")
+    ends = [model(window).detach().numpy() for window in (days[:STEPS], days[1:])]
+    target = int(explainer.moved().target[0])
+    np.testing.assert_allclose(explainer.timeline(target).shares.sum(axis=0), (ends[1] - ends[0])[target], atol=1e-10)
+    np.testing.assert_allclose(explainer.blame(target).shares.sum(axis=0), (ends[1] - ends[0])[target], atol=1e-10)
+
+
+class OnStaticGraph(nn.Module):
+    """The graph stays as it is, and features change: `edge_index` is one, features are a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.over, self.head = GCNConv(NUM_FEATURES, WIDTH), nn.GRU(WIDTH, WIDTH), nn.Linear(WIDTH, 2)
+
+    def forward(self, xs, edge_index, edge_weight=None):
+        return self.head(self.over(torch.stack([self.conv(x, edge_index).relu() for x in xs]))[1][0])
+
+
+def test_a_static_graph_with_features_that_change():
+    days = random_dates(np.random.default_rng(0), STEPS + 1)
+    torch.manual_seed(0)
+    model = OnStaticGraph().double()
+    with pytest.raises(InputError, match=r"the same in all \(got `edge_index`\)"):
+        axiompath.Explainer(model, days[:STEPS], days[1:], output="value")
+    for data in days:
+        data.edge_index = days[0].edge_index
+    explainer = axiompath.Explainer(model, days[:STEPS], days[1:], output="value")
+    ends = [model([d.x for d in one], days[0].edge_index).detach().numpy() for one in (days[:STEPS], days[1:])]
+    target = int(explainer.moved().target[0])
+    np.testing.assert_allclose(explainer.timeline(target).shares.sum(axis=0), (ends[1] - ends[0])[target], atol=1e-10)
 
 
 def test_models_without_paths_are_blamed_on_dated_changes():

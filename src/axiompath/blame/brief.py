@@ -145,7 +145,7 @@ class Brief(Saved):
         if self.undo is None:
             return ""
         if not self.undo.restored:
-            return "No set of changes was found whose undoing gives the old answer back."
+            return self.undo.words or "No set of changes was found whose undoing gives the old answer back."
         fewest = "nothing smaller does" if self.undo.proved else "a smaller set may exist"
         return f"Without {self.undo.words} it is {self.class_name(self.class_before)} again ({fewest})."
 
@@ -177,6 +177,8 @@ class _Briefing:
         self.labels = engine.output.label_pair(self.ends[0], self.ends[1])
         self.changes = Changes(self.evaluator, root, engine.node_names)
         self.moved = float(np.subtract(*self.predicted(self.ends[::-1])))
+        none = np.zeros((1, self.evaluator.num_changes), dtype=np.bool_)
+        self.start = self.ends[0] if self.evaluator.elapsed is None else self.evaluator.run(none)[0]
 
     def predicted(self, logits: FloatArray) -> FloatArray:
         return predicted_values(self.engine.output, self.labels[1], logits)
@@ -191,12 +193,16 @@ class _Briefing:
             subsets = all_subsets(len(groups))
             shares = np.array([shapley_weights(subsets, player) @ found for player in range(len(groups))])
         order = np.argsort(-np.abs(shares), kind="stable")
-        causes = tuple(self.changes.cause(groups[i], float(shares[i])) for i in order.tolist())
+        causes = [self.changes.cause(groups[i], float(shares[i])) for i in order.tolist()]
+        if self.evaluator.elapsed is not None:
+            elapsed = float(self.predicted(self.start[None])[0] - before)
+            causes.append(Cause("the passing of time", kinds_of.TIME_PASSED, TIME, NOBODY, 1, elapsed, ()))
+            causes.sort(key=lambda cause: -abs(cause.share))
         undo = None
         if self.engine.output.flipped(self.ends[0], self.ends[1]):
             undo = self._least_undo(groups, values, singles)
         return Brief(
-            self.root.target, self.name, *self.labels, float(before), float(after), causes, undo,
+            self.root.target, self.name, *self.labels, float(before), float(after), tuple(causes), undo,
             self.evaluator.num_changes, self.class_names, self.evaluator.unit, self.engine.output,
         )  # fmt: skip
 
@@ -240,7 +246,7 @@ class _Briefing:
         every = [*groups, everything] if len(everything) else groups
         one = np.eye(len(groups), len(every), dtype=np.bool_)
         values = self.predicted(group_values(self.evaluator, every, np.concatenate([~one, one])))
-        before, after = self.predicted(self.ends)
+        before, after = self.predicted(np.stack([self.start, self.ends[1]]))
         gone, come = after - values[: len(groups)], values[len(groups) :] - before
         return np.asarray(0.5 * (gone + come))
 
@@ -260,6 +266,8 @@ class _Briefing:
                 chosen, restored, proved = wide, True, len(wide) == 1
         ids = evaluator.changes.id.to_numpy()[chosen].tolist()
         words = self.changes.list(chosen) if restored else ""
+        if not restored and evaluator.elapsed is not None and not goal.reached(self.start[None])[0]:
+            words = kinds_of.TIME_ALONE
         return LeastUndo(words, tuple(ids[:MOST_LISTED]), len(ids), restored, bool(proved and restored))
 
     def _by_groups(self, groups: list[IntArray], values: FloatArray, goal: UndoGoal) -> IntArray | None:

@@ -235,7 +235,8 @@ def _evaluator(one: ModelEvaluator, dated: DatedChanges, field: ReceptiveField, 
 
 def answer_window(own: OwnModel, windows: Windows, window: Window, target: Target | None = None) -> FloatArray:
     """Logits of one target, or of all nodes of the last step; of a model of whole graphs one row. [..., num_logits]."""
-    answers = own.answer(windows.packing.pack(window))
+    with np.errstate(divide="ignore"):  # rows of earlier steps have no answer
+        answers = own.answer(windows.packing.pack(window))
     numbers = node_numbers(window[-1])
     if len(answers) >= len(numbers):
         answers = answers[len(answers) - len(numbers) :]

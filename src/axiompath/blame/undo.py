@@ -12,7 +12,7 @@ import pandas as pd
 from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
 from ..explain.explanation import Caption
-from ..graphs.changes import name_kinds
+from ..graphs.changes import TIME_ALONE, name_kinds
 from ..storage.codec import Count, FileForm, Finite, Shape, Text
 from .engine import SubsetEngine, SubsetEvaluator
 from .fewest import Fewest, find_fewest
@@ -129,7 +129,7 @@ def _describe(search: TriedSets, found: Fewest, root: Root, caption: Caption, en
     by_time = ""
     if not restored and evaluator.elapsed is not None:
         none = evaluator.run(np.zeros((1, evaluator.num_changes), dtype=np.bool_))
-        by_time = "Without any of the changes it is the same: only the passing of time did this. "
+        by_time = f"{TIME_ALONE} "
         by_time = by_time if not goal.reached(none)[0] else ""
     return Undo(
         **shared_fields(evaluator, root, caption, ends, ends_of(rows)),

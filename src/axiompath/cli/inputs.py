@@ -50,6 +50,7 @@ class Graphs:
         self.index = index_names(pairs, None if self.stored is None else self.stored.number)
         self.numbered = numbered
         self.step: Step | None = None
+        self.dates: Sequence[str] = ()  # of windows
         self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
 
     @property
@@ -169,9 +170,10 @@ def list_files(given: Sequence[Path | None]) -> tuple[list[NamedFile], list[Path
     return files, folders
 
 
-def find_step(given: Sequence[Path | None], step: int | None) -> Step | None:
+def find_step(given: Sequence[Path | None], sources: Sources) -> Step | None:
     """The step that is asked about, the last where none is named; None where the graphs are in no folder of them."""
     files, folders = list_files(given)
+    files, step = files[sources.num_graphs - 2 :], sources.step
     return Step(step or len(files) - 1, files) if folders and len(files) > 1 else None
 
 
@@ -181,29 +183,32 @@ def say_step(step: Step | None, *, json: bool) -> None:
         Terminal(stderr=json).print(str(step), markup=False, highlight=False, soft_wrap=True)
 
 
-def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[NamedFile]:
+def spell_out(given: Sequence[Path | None], sources: Sources | None = None) -> list[NamedFile]:
     """The files of these graphs and what to call each; a folder of snapshots is all its graphs, or those of a step."""
     from ..files.graph_file import check_together
 
     files, folders = list_files(given)
-    if step is not None and not 0 < step < len(files):
-        raise InputError(f"Expected a step from 1 to {len(files) - 1} after --step (got {step}).")
-    files = files if step is None else files[step - 1 : step + 1]
+    step, width = (None, 2) if sources is None else (sources.step, sources.num_graphs)
+    if len(files) < width > 2:
+        raise InputError(f"Expected {width} graphs or more to go with --window {width - 1} (got {len(files)}).")
+    if step is not None and not 0 < step <= len(files) - width + 1:
+        raise InputError(f"Expected a step from 1 to {len(files) - width + 1} after --step (got {step}).")
+    files = files if step is None else files[step - 1 : step - 1 + width]
     check_together([file.path for file in files if file.path.parent in folders])
     stems = Counter(file.name for file in set(files))
     return [file if stems[file.name] == 1 else NamedFile(file.path, str(file.path)) for file in files]
 
 
 def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:
-    """Two graphs; of a folder of snapshots those of a step, which is the last one where none is named."""
-    pair = read_graphs(spell_out([before, after], sources.step)[-2:], sources.nodes)
-    pair.step = find_step([before, after], sources.step)
+    """Two graphs, or those of two windows; of a folder of snapshots a step's, the last one's where none is named."""
+    pair = read_graphs(spell_out([before, after], sources)[-sources.num_graphs :], sources.nodes)
+    pair.step = find_step([before, after], sources)
     return pair
 
 
 def describe_last_change(model: str, sources: Sources, pair: Graphs, text: str) -> str:
     """Of a target that did not change at a step: at which step it last did, in a sentence; nothing without steps."""
-    if pair.step is None:
+    if pair.step is None or sources.window is not None:
         return ""
     for number in range(pair.step.number - 1, 0, -1):
         earlier = Step(number, pair.step.files)
@@ -224,7 +229,9 @@ def read_graphs(files: Sequence[NamedFile], nodes: Path | None) -> Graphs:
         raise InputError(f"Expected two graphs, before and after, or a folder of snapshots (got only {given}).")
     with aside().status("Reading the graphs"):
         graphs = [read_graph(file.path, nodes) for file in files]
-        return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
+        found = Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
+        found.dates = [file.name for file in files]
+        return found
 
 
 class GraphFiles(Sequence[Any]):
@@ -254,6 +261,13 @@ def open_steps(model: str, files: Sequence[NamedFile], sources: Sources) -> Iter
     with aside().status("Reading the model"):
         new = read_model(model, sources.weights)
 
+    if sources.window is not None:
+        graphs = read_graphs(files, sources.nodes)
+        return steps(
+            new, graphs.data, names=graphs.dates, window=sources.window, still=sources.still, memory=sources.memory,
+            output=sources.output, node_names=graphs.user_names, class_names=graphs.class_names,
+        )  # fmt: skip
+
     def links_of(number: int, *graphs: Any) -> Any:
         return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs)).links(sources.links)
 
@@ -278,7 +292,7 @@ def open_stories(
         targets = graphs.targets(target, open_explainer(model, graphs, sources).unit)
     return build_stories(
         new if old is None else [old, new], graphs.data, targets, wanted.budget, wanted.method, wanted.objective,
-        output=sources.output, links=links,
+        output=sources.output, links=links, window=sources.window, still=sources.still,
         top=top, memory=sources.memory, node_names=graphs.user_names, class_names=graphs.class_names,
         snapshot_names=[file.name for file in files], progress=aside(),
     )  # fmt: skip
@@ -314,11 +328,15 @@ def open_explainer(model: str, pair: Graphs, sources: Sources, *, paths: bool = 
     """The model, read on two graphs; or to be run as it is."""
     from ..explainer import Explainer
     from ..files import read_model
+    from ..graphs.dated import slide
 
     with aside().status("Reading the model"):
         network = read_model(model, sources.weights)
+        before, after = pair.before, pair.after
+        if sources.window is not None:
+            before, after = slide(pair.data, sources.window, pair.dates)[-2:]
         return Explainer(
-            network, pair.before, pair.after,
+            network, before, after, still=sources.still,
             memory=sources.memory, node_names=pair.user_names, class_names=pair.class_names, output=sources.output,
             links=pair.links(sources.links), paths=paths, model_before=read_model_before(sources),
         )  # fmt: skip

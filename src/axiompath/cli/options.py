@@ -61,6 +61,18 @@ class Sources:
         int | None,
         typer.Option(min=1, help="Step within a folder of snapshots, from 1. Default: the last one, or all."),
     ] = None
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of a model that looks back: how many snapshots it reads, the latest last."),
+    ] = None
+    still: Annotated[
+        str, typer.Option(help="What a window shows where time passes and nothing comes: repeat, or empty.")
+    ] = "repeat"
+
+    @property
+    def num_graphs(self) -> int:
+        """Of one step: two, or those of two windows."""
+        return (self.window or 1) + 1
 
 
 FlipSeconds = Annotated[

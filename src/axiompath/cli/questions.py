@@ -227,7 +227,7 @@ def story(
     """
     from ..report.terminal import story_table
 
-    stories = open_stories(model, spell_out([before, after, *(later or ())], sources.step), sources, target, 1, wanted)
+    stories = open_stories(model, spell_out([before, after, *(later or ())], sources), sources, target, 1, wanted)
     if json:
         print_json({"steps": stories.to_frame().to_dict("records"), "stories": [item.to_dict() for item in stories]})
         return
@@ -281,16 +281,16 @@ def report(
         _report_scan(Path(model), out, json)
         return
     graphs = [before, after, *(later or ())]
-    files, unit = spell_out(graphs, sources.step), "node"
+    files, unit = spell_out(graphs, sources), "node"
     title = f"{files[0].name} → {files[-1].name}"
-    if len(files) > 2:
+    if len(files) > sources.num_graphs:
         wanted = BudgetOptions(manner.method, manner.objective, 10 if budget is None else budget)
         stories = open_stories(model, files, sources, target, top, wanted)
         targets: list[Target] = [item.target for item in stories]
         unit = next((item.unit for item in stories), unit)
         text = build_report(stories, title=f"{title}, {len(files)} snapshots")
     else:
-        say_step(find_step(graphs, sources.step), json=json)
+        say_step(find_step(graphs, sources), json=json)
         largest = 50 if budget is None else budget
         pair = read_graphs(files, sources.nodes)
         explainer = open_explainer(model, pair, sources)
@@ -362,9 +362,11 @@ def scan(
     """
     from ..sequences.scans import step_folders
 
-    files, conditions = spell_out(graphs, sources.step), read_conditions(fail_if)
+    files, conditions = spell_out(graphs, sources), read_conditions(fail_if)
     found, scans, console = [], [], Terminal(quiet=json)
-    for step, folder in zip(open_steps(model, files, sources), step_folders(out, len(files)), strict=True):
+    for step, folder in zip(
+        open_steps(model, files, sources), step_folders(out, len(files) - sources.num_graphs + 2), strict=True
+    ):
         with written_to(folder):
             done = step.explainer.scan(
                 folder, wanted.budget, wanted.method, wanted.objective, min_kl=min_kl, only_flips=only_flips,
@@ -372,7 +374,10 @@ def scan(
                 progress=not aside().quiet, blame=blame, flip_seconds=flip_seconds,
             )  # fmt: skip
         scans.append((f"{step.before} → {step.after}", done))
-        ends = {side: str(file.path) for side, file in zip(("before", "after"), files[step.number - 1 :], strict=False)}
+        ends = {
+            side: str(file.path)
+            for side, file in zip(("before", "after"), files[step.number + sources.num_graphs - 3 :], strict=False)
+        }
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), **ends, **counts})
         console.print(f"[bold]{escape(step.before)} → {escape(step.after)}[/]: {escape(done.summary)}", highlight=False)

@@ -190,7 +190,8 @@ def summary(e: Explanation, limit: int = 5) -> str:
     if e.num_paths == 0 or len(e.paths) == 0:
         return verdict(e)
     first = [] if e.happened is None else e.happened.describe_lines(limit)
-    first[:1] = [f"{headline(e)}. {line}" for line in first[:1]]
+    # Paths of a window begin after time has passed, what happened before that.
+    first[:1] = [f"{e.happened.headline or headline(e)}. {line}" for line in first[:1]]
     about, weights = view(e)
     shown = [
         f"  {unit_name(e, i)}  ({kind}, {value:+.3f})"

@@ -18,7 +18,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..errors import InputError
 from ..graphs.changes import TIME_PASSED
-from ..graphs.labels import FIRST_EDGE, TO
+from ..graphs.labels import FIRST_EDGE, ONE_WAY
 from ..graphs.packed import Packing
 from ..graphs.places import Target
 from ..outputs import Output
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FEATURES, EDGE, OWN = "features", "edge", "own weight"
 LEGS = ("revised", "time", "news")
+FINAL = ("softmax", "log_softmax")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class Timeline:
     @staticmethod
     def thing(row: Any) -> str:
         """The item of a row, in words."""
-        return str(row.src_name) if row.dst_name is None else f"{row.src_name}{TO}{row.dst_name}"
+        return str(row.src_name) if row.dst_name is None else f"{row.src_name}{ONE_WAY}{row.dst_name}"
 
     def __repr__(self) -> str:
         """The summary."""
@@ -139,6 +140,8 @@ def find_timeline(
         tables.append(table)
         shares.append(found)
     rows, every = pd.concat(tables, ignore_index=True), np.concatenate(shares)
+    if legs[0].change.network.end in FINAL:  # what a softmax stands on is known up to one number for all classes
+        every, ends = _centred(every), (_centred(ends[0]), _centred(ends[1]))
     for end in ("src", "dst"):
         words = [None if node < 0 else node_names.get(node, str(node)) for node in rows[end].tolist()]
         rows[end] = rows[end].astype("Int64").where(rows[end] >= 0)
@@ -158,6 +161,10 @@ def find_timeline(
         tuple(dates),
         still,
     )
+
+
+def _centred(values: FloatArray) -> FloatArray:
+    return np.asarray(values - values.mean(axis=-1, keepdims=True))
 
 
 def _rows_of(leg: Leg, packing: Packing, target: Target) -> tuple[pd.DataFrame, FloatArray]:

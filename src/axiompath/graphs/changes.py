@@ -42,6 +42,7 @@ COUNTED = {
     "edges_aged": EDGE_AGED,
     "nodes_expired": NODE_EXPIRED,
 }
+TIME_ALONE = "Without any of the changes it is the same: only the passing of time did this."
 MODEL_RETRAINED, TIME_PASSED = "model retrained", "time passed"  # what happened besides, to no node or edge
 
 

@@ -105,6 +105,18 @@ class Windows:
         }.get(self.still, f"Time passes with still={self.still}.")
 
 
+def slide(snapshots: Sequence[Any], size: int, names: Sequence[str]) -> list[Sequence[Any]]:
+    """Windows of so many consecutive snapshots, which have the dates that these names say where they have no `time`."""
+    if not 0 < size < len(snapshots):
+        raise InputError(f"Expected a window of 1 to {len(snapshots) - 1} of {len(snapshots)} snapshots (got {size}).")
+    dated: Sequence[Any] = snapshots
+    if not isinstance(snapshots, Snapshots):
+        dated = [copy.copy(data) for data in snapshots]
+        for data, name in zip(dated, names, strict=True):
+            data.time = data.get("time", name)
+    return [dated[first : first + size] for first in range(len(dated) - size + 1)]
+
+
 def read_windows(before: Any, after: Any, still: Any = REPEAT, dates: Any = None) -> Windows:
     """Check two windows and align them by date."""
     windows = _read_window(before, "before"), _read_window(after, "after")

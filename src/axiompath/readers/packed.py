@@ -15,13 +15,9 @@ from ..graphs.packed import Packing, edge_sets, find_packing
 from .arguments import ModelCall, Usage, find_arguments, parameters_of
 from .trial import answers_alike
 
-# Arguments that take a list of fields, one of each step, by the field.
-PLURALS = {
-    "x": ("xs", "x_list", "features"),
-    "edge_index": ("edge_indices", "edge_indexes", "edge_index_list"),
-    "edge_weight": ("edge_weights", "edge_weight_list"),
-    "edge_attr": ("edge_attrs", "edge_attr_list"),
-}
+# What an argument that takes a list of fields, one of each step, adds to the name of the field.
+SUFFIXES = ("s", "es", "_list", "_seq", "_sequence", "_window")
+PLURALS = {"edge_indices": "edge_index", "features": "x", "feature_list": "x", "inputs": "x"}
 
 
 @dataclass(frozen=True)
@@ -52,20 +48,33 @@ class PackedCall:
             return find_arguments(model, steps[0], "data").run(model, steps[0])
         parameters = parameters_of(model)
         needed = [one for one in parameters if one.default is inspect.Parameter.empty]
-        if len(needed) <= 1 and (not parameters or parameters[0].name not in PLURALS["x"]):
+        if len(needed) <= 1 and (not parameters or _field_of(parameters[0].name, steps[0]) is None):
             return model(list(steps))
         given = {}
         for one in parameters:
-            field = next((field for field, names in PLURALS.items() if one.name in names), None)
-            if field is not None and steps[0].get(field) is not None:
+            field = _field_of(one.name, steps[0])
+            if field is not None:
                 given[one.name] = [step[field] for step in steps]
+            elif one.name in steps[0] and given and _same_in_all(steps, one.name):
+                given[one.name] = steps[-1][one.name]  # of a graph that stays as it is
             elif one in needed:
                 raise InputError(
                     f"Expected arguments that take a list of snapshots, or lists of their fields such as xs, "
-                    f"edge_indices and edge_weights (got `{one.name}`); say with `call=lambda model, window: ...` how "
-                    "the model is called."
+                    f"edge_indices and edge_weights, or a field that is the same in all (got `{one.name}`); say with "
+                    "`call=lambda model, window: ...` how the model is called."
                 )
         return model(**given)
+
+
+def _field_of(argument: str, data: Data) -> str | None:
+    """The field that an argument takes a list of."""
+    fields = [argument.removesuffix(suffix) for suffix in SUFFIXES if argument.endswith(suffix)]
+    return next((field for field in (PLURALS.get(argument), *fields) if field and field in data), None)
+
+
+def _same_in_all(steps: Sequence[Data], field: str) -> bool:
+    first = steps[0][field]
+    return all(isinstance(first, torch.Tensor) and torch.equal(step[field], first) for step in steps)
 
 
 def pack_edge_sets(model: Any, before: Any, after: Any, usage: Usage) -> tuple[Any, Any, Usage]:

@@ -29,17 +29,20 @@ from ..blame.blame import Blame
 from ..blame.happened import Happened
 from ..explain.explanation import Explanation
 from ..explain.targets import find_rows
+from ..explain.timeline import LEGS
 from ..explainer import Explainer
-from ..graphs.changes import count_changes
+from ..graphs.changes import TIME_PASSED, add_row, count_changes
 from ..graphs.names import Asked
 from ..graphs.places import NODE_UNIT, Target
 from ..outputs import BINARY, CLASSES, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
+from ..windows import WindowSession
 from .causes import describe_happened, describe_lead
 from .graph_plot import describe_neighbourhood
 from .moves import list_units, moves_of_blames, name_nodes
-from .page import describe_moved, describe_target
+from .page import describe_moved, describe_target, named_headline
 from .statements import causes_for_page, describe_coverage_of, find_causes
+from .strip import describe_timeline
 
 BUDGETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 NUM_TARGETS = 20
@@ -52,6 +55,7 @@ SCRIPTS = (
     "neighbourhood",
     "charts",
     "happened",
+    "strip",
     "statements",
     "report",
 )  # of every page
@@ -94,10 +98,13 @@ def build_explainer_report(
             left_out.append(str(error))
             continue
         page = describe_target(frontier)
+        _add_window(page, explainer, target)
         if blame:
             happened = explainer.happened(target, seconds=seconds)
             blames.append(happened.blame)
             page["happened"] = describe_happened(happened, page["paths"])
+            if happened.headline:  # of a window, from before time passed on
+                page["headline"] = named_headline(happened.headline, frontier[0])
         around = explainer.session.neighbourhood(frontier[-1], changes)
         page["around"] = describe_neighbourhood(around)
         pages.append(page)
@@ -119,11 +126,19 @@ def build_explainer_report(
     return render(title, pages, overview)
 
 
+def _add_window(page: dict[str, Any], explainer: Explainer, target: Target) -> None:
+    """Of a window: its legs and the strip, if one model made both predictions."""
+    if isinstance(explainer.session, WindowSession) and len(explainer.session.models) == 1:
+        page["window"] = describe_timeline(explainer.timeline(target))
+
+
 def _describe_causes(
     explainer: Explainer, blames: Sequence[Blame | None], pages: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """What did it, summed from the blame of the targets that have a page."""
     changes, found = explainer.changes(), [blame for blame in blames if blame is not None]
+    if isinstance(explainer.session, WindowSession):
+        changes = add_row(changes, TIME_PASSED)
     if not found:
         return {"coverage": "", "statements": [], "spread": [], "kinds": []}
     classes = pd.Series([], dtype=np.int64)
@@ -146,6 +161,8 @@ def _describe_causes(
 def _probabilities(explainer: Explainer, moved: pd.DataFrame) -> FloatArray:
     """By how much the probability of what is predicted now changed, or the value, for each row of `moved`."""
     change = explainer.change
+    if isinstance(explainer.session, WindowSession):
+        return np.asarray(moved[[leg for leg in (*LEGS, "model") if leg in moved]].sum(axis=1), dtype=np.float64)
     if "class_before" not in moved:
         kind = "prob" if "prob_before" in moved else "value"
         return np.asarray(moved[f"{kind}_after"] - moved[f"{kind}_before"], dtype=np.float64)

@@ -17,12 +17,13 @@ import pandas as pd
 from ..arrays import FloatArray, IntArray
 from ..blame.blame import Blame
 from ..blame.groups import label_rows, number_groups
-from ..graphs.changes import EDGES_GONE, MODEL_RETRAINED, NODE_ADDED, NODES_GONE, name_kinds
+from ..graphs.changes import EDGES_GONE, MODEL_RETRAINED, NODE_ADDED, NODES_GONE, TIME_PASSED, name_kinds
 from ..graphs.labels import ONE_WAY, TO
 from ..scan.flips import StepSummary
 from ..scan.tally import Facts, estimate_shares
 
 CHANGES, FLIPS = "changes", "flips"  # what the units are
+BESIDE = {MODEL_RETRAINED: "the retrained model", TIME_PASSED: "the passing of time"}
 NONE = -1  # in a column of numbers
 
 
@@ -63,7 +64,7 @@ def moves_of_blames(blames: Sequence[Blame], units: pd.DataFrame, names: dict[in
     for place, blame in enumerate(blames):
         moved.append(blame.predicted_after - blame.predicted_before)
         for ids, share in zip(blame.changes, blame.prob_shares.tolist(), strict=True):
-            unit += ids
+            unit += [number % len(units) for number in ids]  # the passing of time, -1, is the last
             target += [place] * len(ids)
             carried += [share * float(np.sign(moved[-1])) / len(ids)] * len(ids)
     places = np.array(unit, dtype=np.int64), np.array(target, dtype=np.int64)
@@ -112,7 +113,9 @@ def list_units(changes: pd.DataFrame, classes: Any, by: object) -> pd.DataFrame:
     units["low"], units["high"] = np.where(of_node, both[0], low), np.where(of_node, both[0], high)
     if "relation" in changes and changes.relation.nunique() > 1:
         units["relation"] = name_kinds(changes)
-    if "last_event" in changes and changes.last_event.dtype.kind == "M":
+    if "date" in changes:
+        units["day"] = changes.date.fillna("").astype(str)
+    elif "last_event" in changes and changes.last_event.dtype.kind == "M":
         units["day"] = changes.last_event.dt.strftime("%Y-%m-%d").fillna("")
     if by is not None:
         codes, groups = number_groups(label_rows(changes, by, np.arange(len(changes))))
@@ -135,8 +138,8 @@ def count_changes_of(kind: str, number: int) -> str:
     what, _, how = kind.partition(" ")
     if kind in (NODE_ADDED, *NODES_GONE) or (kind.startswith("edge ") and "features" not in kind):
         return f"{number:,} {what}{several} {how}"
-    if kind == MODEL_RETRAINED:
-        return "the retrained model"
+    if kind in BESIDE:
+        return BESIDE[kind]
     whose = "edge" if kind.startswith("edge") else "node"
     return f"features of {number:,} {whose}{several} changed" if "features" in kind else f"{number:,} change{several}"
 
@@ -153,13 +156,15 @@ def tone_of(kind: str) -> str:
 def _words(changes: pd.DataFrame) -> list[str]:
     """Each change as people call it, with the day of its last event."""
     parts = []
-    last = changes.last_event.tolist() if "last_event" in changes else [None] * len(changes)
-    columns = (name_kinds(changes), changes.src_name, changes.dst_name, changes.directed, last)
-    for kind, src, dst, directed, moment in zip(*columns, strict=True):
-        if kind == MODEL_RETRAINED:
-            parts.append("the retrained model")
+    nothing = [None] * len(changes)
+    last = changes.last_event.tolist() if "last_event" in changes else nothing
+    dates = changes.date.tolist() if "date" in changes else nothing
+    columns = (name_kinds(changes), changes.src_name, changes.dst_name, changes.directed, last, dates)
+    for kind, src, dst, directed, moment, date in zip(*columns, strict=True):
+        if kind in BESIDE:
+            parts.append(BESIDE[kind])
             continue
         ends = f"{src}{ONE_WAY if directed else TO}{dst}" if isinstance(dst, str) else str(src)
         when = f" (last event {moment:%Y-%m-%d})" if isinstance(moment, pd.Timestamp) and not pd.isna(moment) else ""
-        parts.append(f"{kind} {ends}{when}")
+        parts.append(f"{kind} {ends}{when}{f' on {date}' if isinstance(date, str) else ''}")
     return parts

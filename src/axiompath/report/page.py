@@ -74,8 +74,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         "target": key_of(record.target),
         "end": first.target,
         "name": record.name,
-        # A name needs no word before it.
-        "headline": record.headline.removeprefix("Node ") if record.name != str(record.target) else record.headline,
+        "headline": named_headline(record.headline, record),
         "unit": record.unit,
         "values": record.output.kind == VALUE,
         "method": first.method,
@@ -94,6 +93,11 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         "paths": paths,
         "choices": choices,
     }
+
+
+def named_headline(headline: str, e: Explanation) -> str:
+    """A headline of a target: a name needs no word before it."""
+    return headline.removeprefix("Node ") if e.name != str(e.target) else headline
 
 
 def _describe_group(group: Group, seen: Explanation, row: int) -> dict[str, Any]:

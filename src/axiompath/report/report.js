@@ -224,6 +224,7 @@ const showPage = (number, views = null, view = 0) => {
   state.view = view;
   $("search-paths").value = "";
   drawHappened(page);
+  drawStrip(page);
   refresh();
 };
 const fillViews = (views) => $("view").replaceChildren(...views.map((view, k) => el("option", { value: k }, view.label)));

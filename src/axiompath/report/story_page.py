@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import FloatArray
 from ..change.states import CAUSE_WORDS
 from ..explain.explanation import Explanation
+from ..graphs.expiry import TIME
 from ..graphs.places import NODE_UNIT
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
 from ..sequences.stories import Stories
@@ -41,7 +42,7 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
         "flip": next((story.output.flip for story in stories), ""),
         "classes": [name for story in stories[:1] for name in _columns(story)],
         "targets": targets,
-        "kinds": [cause for cause in CAUSE_WORDS if any(cause in story.listed_causes for story in stories)],
+        "kinds": [cause for cause in (*CAUSE_WORDS, TIME) if any(cause in story.listed_causes for story in stories)],
     }
     return fill_template("story.html", ["story"], index, blocks)
 

@@ -6,7 +6,6 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Column, Table
 
-from ..change.states import CAUSE_WORDS
 from ..outputs import BINARY, CLASSES, VALUE
 from ..sequences.story import Story
 from ..sequences.story_text import signed
@@ -18,7 +17,7 @@ def story_table(story: Story) -> Table:
     """One row per step: what it did to the prediction, and each cause's share of what the story is about."""
     _, weights = story.view
     known = [causes for causes in story.causes if causes is not None]
-    shown = [cause for cause in CAUSE_WORDS if any(np.any(causes.get(cause, 0) != 0) for causes in known)]
+    shown = [cause for cause in story.listed_causes if any(np.any(causes.get(cause, 0) != 0) for causes in known)]
     column = "class" if story.output.kind in (CLASSES, BINARY) else story.column_name(story.column or 0)
     measured = "distance" if story.output.kind == VALUE else "KL"
     longest = max((len(word) for name in story.snapshot_names for word in str(name).split()), default=0)

@@ -21,7 +21,7 @@ from ..change.comparison import Change
 from ..errors import InputError
 from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
-from ..explain.moved import find_flipped, find_moved
+from ..explain.moved import find_flipped
 from ..explain.question import Question
 from ..explain.walks import Walks, find_priced, plan_walks
 from ..storage.codec import to_plain
@@ -97,11 +97,16 @@ class Counts(NamedTuple):
 
 
 def make_plan(
-    change: Change, counts: Counts, question: Question, thresholds: Thresholds, room: float, caption: Caption
+    change: Change,
+    moved: pd.DataFrame,
+    counts: Counts,
+    question: Question,
+    thresholds: Thresholds,
+    room: float,
+    caption: Caption,
 ) -> Plan:
-    """Find the moved nodes, leave out those below the thresholds, list those too large for the room of a worker."""
+    """Of the moved nodes leave out those below the thresholds, list those too large for the room of a worker."""
     num_paths, beside = counts.num_paths, _bytes_beside(change, question)
-    moved = find_moved(change, num_paths, caption.node_names, caption.class_names)
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
     sizes, kept = counts.num_bytes[rows] + beside, pool_bytes(change, question) + beside

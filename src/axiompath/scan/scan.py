@@ -422,7 +422,7 @@ def _run(
     paths.check(question)
     change, caption = paths.change, paths.caption
     counts = Counts(paths.num_paths, paths.num_bytes)
-    plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
+    plan = make_plan(change, session.moved_rows(), counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
     check_folder(folder, plan)
     if blame is not False:
         check_blame(folder, blame)

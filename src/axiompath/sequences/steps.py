@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..explainer import Explainer
+from ..graphs.dated import slide
 
 
 class Step(NamedTuple):
@@ -29,15 +30,19 @@ def steps(
     names: Sequence[str] | None = None,
     only: Collection[int] | None = None,
     links_of: LinksOf | None = None,
+    window: int | None = None,
     **options: Any,
 ) -> Iterator[Step]:
     """Open the steps in order, those whose numbers are in `only`; `options` are those of Explainer.
 
     `models` is one model or a list with one per snapshot. `snapshots` may read each graph when it is asked for. Links
-    are the same for all steps, or `links_of` gives those of each.
+    are the same for all steps, or `links_of` gives those of each. A model that looks back over a `window` of so many
+    snapshots has as many fewer steps, each from one window to the next.
     """
     each = model_of_each(models, len(snapshots))
     called = names_of_snapshots(names, len(snapshots))
+    if window is not None:
+        snapshots, each, called = slide(snapshots, window, called), each[window - 1 :], called[window - 1 :]
     wanted = set(range(1, len(snapshots)) if only is None else only)
     before: Any = None
     for number in range(1, len(snapshots)):

@@ -23,11 +23,12 @@ from ..explain.targets import find_rows, look_up, with_pairs
 from ..files.graph_file import GraphFile
 from ..files.named import take_names
 from ..graphs.changes import count_changes
+from ..graphs.dated import REPEAT, slide
 from ..graphs.labels import label_targets
 from ..graphs.names import Names, index_names, read_names
 from ..graphs.places import GRAPHS, UNIT_OF, Target, as_target
 from ..graphs.sequence import Snapshots
-from ..graphs.snapshot import read_snapshot
+from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_graphs, with_links
 from ..graphs.widened import widen_graph
 from ..network.layers import run_network
@@ -40,6 +41,7 @@ from ..session import Session
 from ..storage.memory import parse_memory
 from ..storage.notebook import show
 from ..storage.origin import RELEASE, Origin
+from ..windows import WindowSession
 from .steps import Step, is_one_model, model_of_each, names_of_snapshots, steps
 from .story import Story
 
@@ -125,6 +127,8 @@ def build_stories(
     links: Any = None,
     output: str = AUTO,
     scales: Any = None,
+    window: int | None = None,
+    still: Any = REPEAT,
 ) -> Stories:
     """Explain every step of a sequence of snapshots, oldest first, for each target: a node, a graph or a pair of nodes.
 
@@ -133,7 +137,8 @@ def build_stories(
     `edge_label_index`. A target must exist in at least two consecutive snapshots. A step whose paths do not fit into
     `memory` has a note instead of an explanation. A rich Console as `progress` shows a bar. `call`, `output` and
     `scales` are as for Explainer; the default unit of values is their standard deviation in the first snapshot, for all
-    steps.
+    steps. A model that looks back over a `window` of so many snapshots predicts from the last of each window on;
+    `still` is as for Explainer.
     """
     question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
     if isinstance(snapshots, Snapshots) and snapshot_names is None:
@@ -146,13 +151,16 @@ def build_stories(
     names, numbered, ids = _check_snapshots(ready.graphs, snapshot_names)
     known = read_names(ready.node_names, ids)
     index = index_names(known.items(), schema=getattr(numbered[0], "schema", None))
+    if window is not None:
+        numbered, models = slide(numbered, window, names), models[window - 1 :]
+        names, ids = names[window - 1 :], ids[window - 1 :]
     asked = None if targets is None else _read_targets(map(index.target, targets))
     pairs = None if links is None else _known_pairs(read_pairs(links), ids)
     if asked and isinstance(asked[0], tuple):
         pairs = read_pairs(asked)
     options = {
         "node_names": known, "class_names": class_names, "memory": memory, "call": ready.usage.call, "output": output,
-        "scales": scales,
+        "scales": scales, "still": still,
     }  # fmt: skip
     sequence = _Aligned(models, numbered, ids, names, offered, pairs, options)
     with warnings.catch_warnings(), Progress(console=progress or Console(quiet=True), transient=True) as bar:
@@ -185,10 +193,14 @@ class _Aligned:
 
     def steps(self, only: Collection[int]) -> Iterator[Step]:
         """These steps, opened."""
-        graphs = [GraphFile(data, (), self.offered) for data in self.graphs] if self.offered else self.graphs
+        graphs = [self._named(graph) for graph in self.graphs] if self.offered else self.graphs
         return steps(
             self.models, graphs, names=self.names, only=only, links_of=self.links_of, **self.options
         )  # fmt: skip
+
+    def _named(self, graph: Any) -> Any:
+        """With the names of classes, a graph or each of a window."""
+        return [*map(self._named, graph)] if isinstance(graph, Sequence) else GraphFile(graph, (), self.offered)
 
     def links_of(self, number: int, *_: Any) -> IntArray | None:
         """The pairs whose nodes a step has."""
@@ -209,6 +221,8 @@ class _Aligned:
         """The nodes that each graph has; where graphs are predicted, the graphs of each batch."""
         if not engine.change.of_graphs:
             return self.ids
+        if isinstance(self.graphs[0], Sequence):
+            return [np.zeros(1, dtype=np.int64)] * len(self.graphs)
         return [read_snapshot(data, "snapshot").listed_graphs for data in self.graphs]
 
 
@@ -230,7 +244,7 @@ class _StoryRecorder:
         self.counts.append(_count_step(step.explainer.session, step.before, step.after))
         engine = _with_pairs(engine, self.wanted)
         ends = self.logits[:, number - 1 : number + 1]
-        _read_logits(engine, self.wanted, ends)
+        _read_logits(step.explainer.session, engine, self.wanted, ends)
         both = np.asarray(~np.isnan(ends).any(axis=(1, 2)))
         here = [target for target, known in zip(self.wanted, both.tolist(), strict=True) if known]
         self.answers.append({})
@@ -383,6 +397,10 @@ def _predict_by_steps(first: Step, sequence: _Aligned, among: IntArray) -> Itera
     """The same where each snapshot has a model of its own, which must be read on its graphs."""
     wanted = [as_target(number) for number in among]
     for step in chain([first], sequence.steps(range(2, len(sequence.graphs)))):
+        if isinstance(step.explainer.session, WindowSession):
+            found = step.explainer.session.ends
+            yield from ((np.searchsorted(among, ids), logits) for ids, logits in found[step is not first :])
+            continue
         engine = _with_pairs(step.explainer.session.paths, wanted)
         rows, known = look_up(engine, wanted)
         change = engine.change
@@ -396,7 +414,7 @@ def _most_moved(sequence: _Aligned, first: Step, top: int) -> list[Target]:
     """The targets that changed their decision most often, and among those the ones that moved the most."""
     engine = first.explainer.session.paths
     among = np.unique(np.concatenate(sequence.having(engine))) if sequence.pairs is None else sequence.pairs
-    if is_one_model(sequence.models):
+    if is_one_model(sequence.models) and not isinstance(first.explainer.session, WindowSession):
         seen = _predict_with(engine, sequence.graphs, among)
     else:
         seen = _predict_by_steps(first, sequence, among)
@@ -426,11 +444,11 @@ def _with_pairs(engine: PathEngine, wanted: Sequence[Target]) -> PathEngine:
 
 
 def _count_step(session: Session, before: str, after: str) -> StepCounts:
-    moved, change = session.moved(), session.paths.change
+    moved = session.moved()
     return StepCounts(
         before=before,
         after=after,
-        num_nodes=int((change.before.present & change.after.present).sum()),
+        num_nodes=session.num_nodes[1],
         **count_changes(session.changes(open_nodes=True)),
         reached=len(moved),
         flipped=int(find_flipped(moved).sum()),
@@ -438,8 +456,12 @@ def _count_step(session: Session, before: str, after: str) -> StepCounts:
     )
 
 
-def _read_logits(engine: PathEngine, targets: Sequence[Target], into: FloatArray) -> None:
+def _read_logits(session: Session, engine: PathEngine, targets: Sequence[Target], into: FloatArray) -> None:
     """Logits [num_targets, 2, num_classes] on both snapshots of a step, where they have the target."""
+    if isinstance(session, WindowSession):
+        for side, (ids, logits) in enumerate(session.ends):
+            into[:, side] = logits[find_numbers(ids, np.asarray(targets))[0]]
+        return
     change = engine.change
     rows, known = look_up(engine, targets)
     for side, snapshot in enumerate((change.before, change.after)):

@@ -24,6 +24,7 @@ from ..arrays import BoolArray, FloatArray
 from ..change.states import CAUSE_WORDS, MODEL, RARE
 from ..errors import InputError
 from ..explain.explanation import Explanation
+from ..graphs.expiry import TIME
 from ..graphs.labels import FIRST_EDGE, name_edges, name_node, with_class_names
 from ..graphs.places import NODE_UNIT, EdgePlace, Target, Unit, check_target
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
@@ -117,13 +118,17 @@ class Story(Saved):
     def causes(self) -> tuple[dict[str, FloatArray] | None, ...]:
         """Each step's change by cause, cause -> [num_classes]; None where the step has no explanation.
 
-        If any step had another model, every step has the cause *model*.
+        If any step had another model, every step has the cause *model*; with windows, every step has *time*: what its
+        passing did before the news came.
         """
         several = any(e is not None and e.retrained is not None for e in self.explanations)
-        return tuple(
-            None if e is None else {**e.causes, MODEL: e.model_share} if several else e.causes
-            for e in self.explanations
-        )
+        found = list[dict[str, FloatArray] | None]()
+        for e, before in zip(self.explanations, self.logits, strict=False):
+            causes = None if e is None else {**e.causes, MODEL: e.model_share} if several else e.causes
+            if e is not None and causes is not None and (e.logits_before != before).any():
+                causes = {**causes, TIME: e.logits_before - before}
+            found.append(causes)
+        return tuple(found)
 
     @property
     def unbroken(self) -> bool:
@@ -381,7 +386,7 @@ class Story(Saved):
     def listed_causes(self) -> tuple[str, ...]:
         """Those of walks, and of rare ones and the model those that some step has."""
         said = {cause for causes in self.causes for cause in causes or ()}
-        return tuple(cause for cause in CAUSE_WORDS if cause in said or cause not in (*RARE, MODEL))
+        return tuple(cause for cause in (*CAUSE_WORDS, TIME) if cause in said or cause not in (*RARE, MODEL, TIME))
 
 
 def _name_place(place: int | EdgePlace, names: Mapping[int, str]) -> str:

@@ -16,6 +16,7 @@ WORDS = {
     "reweighted": "connections reweighted",
     "feature": "changed features",
     "model": "the retrained model",
+    "time": "the passing of time",
 }
 MOST_CLAUSES = 6  # of a headline; a node that changes its class at every step would fill a page
 

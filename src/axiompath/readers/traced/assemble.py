@@ -29,7 +29,7 @@ from .functions import FUNCTIONS
 from .reader import Both, Line, Reader, Step
 from .recording import is_feature, record_model
 from .rows import GRAPHS, LINKS, NODES, Recorded, place_edges
-from .tape import Trace
+from .tape import Trace, run_again
 from .values import Value
 
 SIDES = ("before", "after")
@@ -173,9 +173,23 @@ def _strip(reader: Reader, output: Both) -> tuple[Both, str]:
         if step.name in LAST and not last and _of_columns(step):
             last, output = LAST[step.name], step.inputs[0]
             return output, last
+        if step.name == "index_copy" and not last and found == (reader.traces[0].output, reader.traces[1].output):
+            return _strip_below(reader, step, output)
         if step.name not in UNCHANGED:
             return output, last
         found = step.inputs[0]
+
+
+def _strip_below(reader: Reader, step: Step, output: Both) -> tuple[Both, str]:
+    """The same of the answers of a window, which are put into the rows of its last step."""
+    below, last = _strip(reader, step.inputs[-1])
+    if not last:
+        return output, ""
+    found = []
+    for side, (trace, operation) in enumerate(zip(reader.traces, step.operations, strict=True)):
+        operation = replace(operation, args=(*operation.args[:-1], below[side]))
+        found.append(trace.add(run_again(trace, operation, {}), operation, trace.kinds[output[side]]))
+    return (found[0], found[1]), last
 
 
 def _of_columns(step: Step) -> bool:

@@ -104,6 +104,18 @@ def _max_pool(x: Tensor, kernel: Any, stride: Any = (), padding: Any = (0,), dil
     return found, torch.zeros(found.shape, dtype=torch.long)
 
 
+def _pad(x: Tensor, pad: Sequence[int], value: float = 0.0) -> Any:
+    """A constant put before and after what is there, the last dimension first."""
+    if min(pad) < 0:
+        return NotImplemented
+    for i, size in enumerate(pad):
+        shape = list(x.shape)
+        shape[-1 - i // 2] = size
+        beside = torch.full(shape, value, dtype=x.dtype)
+        x = torch.cat([x, beside] if i % 2 else [beside, x], -1 - i // 2) if size else x
+    return x
+
+
 OPENED: dict[str, Callable[..., Any]] = {
     "linalg_vector_norm": _norm,
     "var": _var,
@@ -113,6 +125,7 @@ OPENED: dict[str, Callable[..., Any]] = {
     "native_group_norm": _group_norm,
     "_trilinear": _trilinear,
     "max_pool2d_with_indices": _max_pool,
+    "constant_pad_nd": _pad,
     "logsumexp": lambda x, dim, keepdim=False: x.exp().sum(dim, keepdim).log(),
     "logit": lambda x, eps=None: (x / (1 - x)).log() if eps is None else NotImplemented,
     "dot": lambda a, b: (a * b).sum(),
