@@ -8,7 +8,6 @@ from torch import nn
 import axiompath
 from axiompath.blame.variants import knows
 from support.convolutions import CONVOLUTIONS, EVOLUTIONS, Convolutions, evolution, randomise
-from support.readings import by_operations
 
 BY_RULES = [
     "GCN", "GCN improved", "GCN without loops", "GCN not normalised, backwards", "SAGE", "SAGE sum", "GraphConv",
@@ -66,8 +65,7 @@ class SquaredDegree(nn.Module):
 
 def opened(model, kinds=EVOLUTIONS[0], **options):
     graphs = evolution(3, kinds, **options)
-    with by_operations():
-        return axiompath.Explainer(model.double().eval(), *graphs), graphs
+    return axiompath.Explainer(model.double().eval(), *graphs), graphs
 
 
 def layered(name):
@@ -78,7 +76,7 @@ def layered(name):
 @pytest.mark.parametrize("name", BY_RULES)
 def test_rules_stand_for_what_layers_computed(name):
     explainer, _ = opened(layered(name))
-    network = explainer.session.paths.change.network
+    network = explainer.change.network
     assert not network.recorded
     assert knows(network)
 
@@ -86,7 +84,7 @@ def test_rules_stand_for_what_layers_computed(name):
 @pytest.mark.parametrize("name", RECORDED)
 def test_coefficients_of_no_rule_stay_as_recorded(name):
     explainer, _ = opened(layered(name))
-    assert explainer.session.paths.change.network.recorded
+    assert explainer.change.network.recorded
 
 
 @pytest.mark.parametrize("make", [OwnAttention, OwnMean, SquaredDegree])
@@ -94,7 +92,7 @@ def test_blame_of_layers_of_ones_own_equals_that_of_the_model_itself(make):
     torch.manual_seed(0)
     model = make()
     explainer, graphs = opened(model, repeat=False)
-    assert explainer.session.paths.change.network.recorded == (make is SquaredDegree)
+    assert explainer.change.network.recorded == (make is SquaredDegree)
     alone = axiompath.Explainer(model, *graphs, paths=False)
     for target in explainer.moved().target[:3]:
         ours, theirs = (one.blame(target).shares for one in (explainer, alone))

@@ -53,7 +53,7 @@ def test_the_how_to_page_works_as_it_is_written(capsys, monkeypatch):
     assert names_lines(axiompath.Explainer(names["MyModel"](), before, after).change.network)
     exec(reader, names)
     exec(rule, names)
-    assert "first    MixConv     1" in capsys.readouterr().out
+    assert "first (MixConv)   registered  read by its registered reader" in capsys.readouterr().out
     assert_read_exactly(names["MyModel"](), before, after)
 
     class LogConv(names["MixConv"]):
@@ -124,7 +124,56 @@ def test_a_reader_that_fails_says_where():
         axiompath.Explainer(randomise(TwoLayers(other)), before, after)
 
 
-def test_check_lists_modules_hops_parameters_and_the_replay_error():
+def test_a_reader_describes_whole_inner_networks():
+    before, after = evolution(0, EVOLUTIONS[0])
+
+    class InnerConv(MessagePassing):
+        def __init__(self, a, b):
+            super().__init__(aggr="mean")
+            self.inner = nn.Sequential(nn.Linear(a, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, b))
+
+        def forward(self, x, edge_index):
+            return self.inner(self.propagate(edge_index, x=x))
+
+    @axiompath.register_reader(InnerConv)
+    def read(conv, call):
+        return call.run(conv.inner, call.aggregate(call.x, Mean()), "inner")
+
+    assert_read_exactly(randomise(TwoLayers(InnerConv)), before, after)
+
+    class NormedConv(InnerConv):
+        def __init__(self, a, b):
+            super().__init__(a, b)
+            self.inner = nn.Sequential(nn.Linear(a, b), nn.LayerNorm(b))
+
+    axiompath.register_reader(NormedConv)(read)
+    with pytest.raises(UnreadableModel, match=r"conv1 \(NormedConv\): its `inner` makes coefficients of features"):
+        axiompath.Explainer(randomise(TwoLayers(NormedConv)), before, after)
+
+
+def test_what_a_reader_does_not_ask_for_is_refused():
+    before, after = evolution(0, EVOLUTIONS[0])
+
+    class ScaledConv(make_conv()):
+        def forward(self, x, edge_index, scale=1.0):
+            return scale * super().forward(x, edge_index)
+
+    class Scaled(TwoLayers):
+        def forward(self, x, edge_index):
+            return self.conv2(torch.relu(self.conv1(x, edge_index, scale=2.0)), edge_index)
+
+    axiompath.register_reader(ScaledConv)(lambda conv, call: call.aggregate(call.linear(conv.lin, call.x), Mean()))
+    with pytest.raises(UnreadableModel, match=r"conv1 \(ScaledConv\): was called with `scale`, which its reader"):
+        axiompath.Explainer(randomise(Scaled(ScaledConv)), before, after)
+
+    @axiompath.register_reader(ScaledConv)
+    def read(conv, call):
+        return (call.argument("scale") or 1.0) * call.aggregate(call.linear(conv.lin, call.x), Mean())
+
+    assert_read_exactly(randomise(Scaled(ScaledConv)), before, after)
+
+
+def test_check_lists_lines_hops_parameters_and_the_replay_error():
     before, _ = evolution(0, EVOLUTIONS[0])
     model = randomise(GIN(3, 6, 2, 3, norm="batch_norm", jk="cat"))
     checked = axiompath.check(model, before)
@@ -133,15 +182,14 @@ def test_check_lists_modules_hops_parameters_and_the_replay_error():
     assert checked.num_parameters == sum(p.numel() for p in model.parameters())
     assert checked.replay_error < 1e-12
     frame = checked.to_frame()
-    assert list(frame.columns) == ["module", "type", "hops", "parameters", "reading"]
-    assert frame.parameters.sum() == checked.num_parameters
-    assert frame.hops.sum() == 2
-    assert {"convs.0", "convs.0.nn.lins.0", "norms.0.module", "lin"} <= set(frame.module)
+    assert list(frame.columns) == ["line", "operation", "reading"]
+    assert frame.line.str.startswith("gin_conv.py:").any()
+    assert frame.reading.str.startswith("scatter (sum): rows of edges to nodes").any()
     assert "Read exactly: 2 hops" in str(checked)
     assert "<table" in checked._repr_html_()
 
 
-def test_check_reports_an_unreadable_model_and_how_far_it_came():
+def test_check_reports_an_unreadable_model_with_the_line():
     class ByMedian(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -154,13 +202,12 @@ def test_check_reports_an_unreadable_model_and_how_far_it_came():
 
     before, _ = evolution(0, EVOLUTIONS[0])
     checked = axiompath.check(randomise(ByMedian()), before)
-    reading = dict(zip(checked.to_frame().module, checked.to_frame().reading, strict=True))
     assert not checked.readable
     assert checked.num_hops is None
-    assert reading["convs.0"] == "convolution of 1 hop"
-    assert reading["convs.1"].startswith("cannot be read: ")
-    assert reading["convs.2"] == "not reached"
-    assert "convs.1 (GraphConv)" in str(checked)
+    last = checked.to_frame().iloc[-1]
+    assert last.line.startswith("test_register.py:")
+    assert last.reading.startswith("refused: chooses rows by features")
+    assert "paths=False" in str(checked)
 
 
 def test_check_works_on_a_bare_convolution_and_on_graphs_with_names():

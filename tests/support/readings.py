@@ -1,25 +1,59 @@
-"""One model read twice, by the classes of its layers and by its operations: the same paths with the same shares."""
+"""What is read of a model: shares by path, and the lines that its layers were read from."""
 
-import contextlib
-from unittest import mock
-
-import numpy as np
 import torch
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import (
+    APPNP,
+    ChebConv,
+    ClusterGCNConv,
+    GATConv,
+    GATv2Conv,
+    GCNConv,
+    GINConv,
+    GraphConv,
+    SAGEConv,
+    SGConv,
+    TAGConv,
+    TransformerConv,
+)
 
-import axiompath
-from axiompath.readers import reader
-from axiompath.readers.tape import UnreadableModel
+NODES, WIDTH = 12, 5
+PAIRS = {
+    "GCN": lambda: (GCNConv(WIDTH, 8), GCNConv(8, 3)),
+    "SAGE": lambda: (SAGEConv(WIDTH, 8), SAGEConv(8, 3)),
+    "SAGE, max": lambda: (SAGEConv(WIDTH, 8, aggr="max"), SAGEConv(8, 3, aggr="max")),
+    "GIN": lambda: (GINConv(nn.Sequential(nn.Linear(WIDTH, 8), nn.ReLU(), nn.Linear(8, 8))), GINConv(nn.Linear(8, 3))),
+    "GAT": lambda: (GATConv(WIDTH, 4, heads=2), GATConv(8, 3)),
+    "GATv2": lambda: (GATv2Conv(WIDTH, 4, heads=2), GATv2Conv(8, 3)),
+    "Transformer": lambda: (TransformerConv(WIDTH, 4, heads=2), TransformerConv(8, 3)),
+    "GraphConv": lambda: (GraphConv(WIDTH, 8), GraphConv(8, 3)),
+    "Cheb": lambda: (ChebConv(WIDTH, 8, K=3), ChebConv(8, 3, K=2)),
+    "TAG": lambda: (TAGConv(WIDTH, 8, K=2), TAGConv(8, 3, K=1)),
+    "SG": lambda: (SGConv(WIDTH, 8, K=2), SGConv(8, 3)),
+    "APPNP": lambda: (GCNConv(WIDTH, 3), APPNP(3, 0.1)),
+    "ClusterGCN": lambda: (ClusterGCNConv(WIDTH, 8), ClusterGCNConv(8, 3)),
+}
 
 
-@contextlib.contextmanager
-def by_operations():
-    """Within, no model is read by the classes of its layers."""
+class Two(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.first, self.second = layers
 
-    def refuse(*_, **__):
-        raise UnreadableModel("by operations")
+    def forward(self, x, edge_index):
+        return self.second(self.first(x, edge_index).relu(), edge_index)
 
-    with mock.patch.object(reader, "_read_and_check", refuse):
-        yield
+
+def snapshots(seed):
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.randn(NODES, WIDTH, generator=draw, dtype=torch.float64)
+    edges = torch.unique(torch.randint(0, NODES, (2, 30), generator=draw), dim=1)
+    edges = edges[:, edges[0] != edges[1]]
+    others = torch.unique(torch.cat([edges[:, 3:], torch.tensor([[0, 5, 7], [7, 2, 1]])], dim=1), dim=1)
+    moved = x.clone()
+    moved[3] += 1.0
+    return Data(x=x, edge_index=edges), Data(x=moved, edge_index=others)
 
 
 def without_biases(model):
@@ -41,22 +75,6 @@ def shares_of(found):
         key = tuple(places.get(place, place) for place in path)
         shares[key] = shares.get(key, 0.0) + share
     return shares
-
-
-def largest_difference(model, before, after, **options):
-    """Between the shares of both readings, over the largest logit; of every target that moved."""
-    by_classes = axiompath.Explainer(model, before, after, **options)
-    with by_operations():
-        by_steps = axiompath.Explainer(model, before, after, **options)
-    largest = 0.0
-    for target in by_classes.moved().target:
-        target = tuple(target) if isinstance(target, (tuple, list)) else target
-        first, second = (shares_of(one.attribute(target)) for one in (by_classes, by_steps))
-        scale = max(1.0, *(float(np.abs(share).max()) for share in first.values()))
-        for path in first.keys() | second.keys():
-            difference = first.get(path, 0.0) - second.get(path, 0.0)
-            largest = max(largest, float(np.abs(difference).max()) / scale)
-    return largest
 
 
 def names_lines(network):

@@ -154,6 +154,12 @@ def register_reader(*types: type[nn.Module]) -> Callable[[AnyReader], AnyReader]
     return register
 
 
+def own_reader(module: Any) -> Reader | None:
+    """The reader that a user registered for the exact type of a module."""
+    reader = READERS.get(type(module))
+    return None if reader is None or reader.__module__.startswith(__package__) else reader
+
+
 def transposed(weight: torch.Tensor) -> FloatArray:
     """A torch weight [outputs, inputs] as the normal form's [inputs, outputs], float64."""
     return np.ascontiguousarray(array(weight).T)

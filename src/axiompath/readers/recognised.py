@@ -30,6 +30,7 @@ from ..network.degrees import Looped, WeightedMean
 from ..network.layers import ForwardPass
 from ..network.maxima import Extreme
 from ..network.readouts import End, Pooled
+from ..network.relations import OfRelation
 from .bases import Base, Bases, bases_of
 from .forms import Term
 from .scores import Attended, Unknown, same
@@ -144,6 +145,7 @@ class _Finder:
             for flow in FLOWS:
                 yield from (Degree(weighted, flow) for weighted in self._weighted)
         elif kind == NODES:
+            yield from self._of_relations()
             for flow in FLOWS:
                 for weighted in self._weighted:
                     yield from (Sum(weighted, flow), SymmetricNorm(weighted, 1.0, flow), Mean(weighted, flow))
@@ -156,6 +158,14 @@ class _Finder:
             yield from (Pooled(False), Pooled(True))
         elif not recorded.local and kind == LINKS:
             yield from (End(0), End(1))
+
+    def _of_relations(self) -> Iterator[Rule]:
+        """Those of one relation alone, along or against its edges."""
+        if self.sides[1].edge_types is None:
+            return
+        for relation in range(int(self.sides[1].edge_types.max(initial=-1)) + 1):
+            for flow in FLOWS:
+                yield from (OfRelation(rule(False, flow), relation) for rule in (Sum, Mean))
 
     def _over_degrees(self, recorded: Recorded, flow: str) -> Iterator[Rule]:
         """One over the degree, loops times a number of their own, which is that of any loop."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..network.activations import Product
 from ..network.attention import AdditiveAttention, DotAttention, PairAttention
@@ -107,7 +107,9 @@ class Attended:
 
     def _shares(self, value: Both, read: Value, ways: Ways) -> _Shares:
         axis = read.axis.root
+        numbers = [self.reader.tensor(value, side).double().numpy().reshape(axis.sizes[side], -1) for side in (0, 1)]
         receivers = [index for parent, index in axis.receivers if parent.root.kind == NODES]
+        receivers = [index for index in receivers if all(_sum_to_one(numbers[i], index[i]) for i in (0, 1))]
         if axis.kind != EDGES or not receivers:
             raise Unknown
         into = receivers[0]
@@ -126,7 +128,6 @@ class Attended:
             ones.append(sparse.csr_array(sparse.coo_array((np.ones(len(ends[0])), ends), shape=(size, size)).tocsr()))
         pattern = Recorded(nodes, nodes, (ones[0], ones[1]))
         loops, flow = ways(pattern)
-        numbers = [self.reader.tensor(value, side).double().numpy().reshape(axis.sizes[side], -1) for side in (0, 1)]
         if any(one.shape[1] != read.width for one in numbers):
             raise Unknown
         rules = [self._head(read, head, out[0], into, loops, flow) for head in range(read.width)]
@@ -212,6 +213,12 @@ class Attended:
             return shown[0]
         parts = [base_form(base, self.bases.all[base].width, "scores") for base in shown]
         return self.bases.add(concatenate(parts), None).terms[0].base
+
+
+def _sum_to_one(shares: FloatArray, receivers: IntArray) -> bool:
+    """Whether these are shares of the messages to each receiver."""
+    totals = np.bincount(receivers, weights=shares[:, 0]) if shares.size else np.ones(1)
+    return bool(np.abs(totals[np.unique(receivers)] - 1).max(initial=0.0) <= SAME)
 
 
 def _is_head(recorded: Recorded, shares: _Shares, head: int, side: int) -> bool:

@@ -27,6 +27,7 @@ class UnreadableModel(InputError):
     """The model has a part that the normal form cannot express, or that was read wrongly."""
 
     where: str | None = None  # dotted name of the module, where the fault lies in one
+    lines: tuple[Any, ...] = ()  # how the lines before were read
 
     def __str__(self) -> str:
         """What cannot be read, and what can be asked all the same."""

@@ -30,7 +30,6 @@ from ..graphs.places import GRAPHS, UNIT_OF, Target, as_target
 from ..graphs.sequence import Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_graphs, with_links
-from ..graphs.widened import widen_graph
 from ..network.layers import run_network
 from ..outputs import AUTO, Output
 from ..readers import ModelCall, Usage
@@ -389,8 +388,7 @@ def _predict_with(engine: PathEngine, snapshots: Sequence[Any], among: IntArray)
         else:
             placed, here = snapshot, np.searchsorted(among, snapshot.node_ids)
         network = engine.change.network
-        # Rows of edges, where these are places, come after those of nodes, and predict nothing.
-        yield here, run_network(network, widen_graph(placed) if network.takes_edges else placed).logits[: len(here)]
+        yield here, run_network(network, placed).logits[: len(here)]
 
 
 def _predict_by_steps(first: Step, sequence: _Aligned, among: IntArray) -> Iterator[Predicted]:
@@ -414,7 +412,9 @@ def _most_moved(sequence: _Aligned, first: Step, top: int) -> list[Target]:
     """The targets that changed their decision most often, and among those the ones that moved the most."""
     engine = first.explainer.session.paths
     among = np.unique(np.concatenate(sequence.having(engine))) if sequence.pairs is None else sequence.pairs
-    if is_one_model(sequence.models) and not isinstance(first.explainer.session, WindowSession):
+    windows = isinstance(first.explainer.session, WindowSession)
+    recorded = engine.change.network.recorded  # known only on two graphs
+    if is_one_model(sequence.models) and not windows and not recorded:
         seen = _predict_with(engine, sequence.graphs, among)
     else:
         seen = _predict_by_steps(first, sequence, among)

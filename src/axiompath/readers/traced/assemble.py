@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from ...errors import InputError
 from ...graphs.data_fields import EDGE, NODE, PLAIN_FIELDS, Fields, level_of
 from ...graphs.snapshot import Snapshot, rows_of
 from ...graphs.targets import rows_of_places, with_graphs, with_links
+from ...network.coefficients import Rule
 from ...network.layers import ForwardPass, Network, run_pair
 from ..arguments import Usage, compare_arguments, find_arguments
 from ..bases import Base
@@ -24,16 +25,20 @@ from ..elementwise import FINAL
 from ..layout import lay_out
 from ..recognised import recognise, stands_for
 from ..tape import UnreadableModel
-from ..trial import copy_model, run_model
+from ..trial import copy_model, dtype_of_model, run_model
 from .functions import FUNCTIONS
 from .reader import Both, Line, Reader, Step
 from .recording import is_feature, record_model
-from .rows import GRAPHS, LINKS, NODES, Recorded, place_edges
-from .tape import Trace, run_again
+from .rows import EDGES, GRAPHS, LINKS, NODES, Recorded, place_edges, way_of
+from .tape import FEATURE, Trace, run_again
 from .values import Value
 
 SIDES = ("before", "after")
-EXACT, CLOSE = 1e-9, 1e-4  # largest difference to the model's answer: in float64, and in shorter numbers
+EXACT = 1e-9  # largest difference to the model's answer, in float64
+ALLOWED, HALF = (
+    {torch.float64: EXACT, torch.float32: 1e-4},
+    5e-2,
+)  # in shorter numbers: float16 keeps two to three digits
 LAST = {
     "_softmax": "softmax",
     "_log_softmax": "log_softmax",
@@ -76,17 +81,42 @@ def read_traced(
     duplicates = copy_model(model), copy_model(model)
     given = [find_arguments(*one, usage.call) for one in zip(duplicates, graphs, names, strict=True)]
     compare_arguments(*given)
+    _check_widths(graphs)
     traces = []
     for side in (0, 1):
         elsewhere = set(graphs[1 - side].keys()) - set(graphs[side].keys())
         traces.append(record_model(duplicates[side], given[side], graphs[side], usage, names[side], elsewhere))
         _check_shared(traces[side], graphs, side)
     reader = Reader((traces[0], traces[1]), FUNCTIONS)
+    try:
+        return _read(reader, model, graphs, snapshots_of, usage, pairs, names, samples=samples)
+    except UnreadableModel as refusal:
+        refusal.lines = tuple(reader.lines)
+        raise
+
+
+def _read(
+    reader: Reader,
+    model: nn.Module,
+    graphs: tuple[Data, Data],
+    snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
+    usage: Usage,
+    pairs: IntArray | None,
+    names: tuple[str, str],
+    *,
+    samples: bool,
+) -> TracedModel:
+    traces = reader.traces
     output, last = _strip(reader, (traces[0].output, traces[1].output))
+    if reader.kind(output) != FEATURE:
+        raise UnreadableModel(
+            "The model's output does not depend on the features of nodes; a model that makes its own, such as one with "
+            "an embedding of every node, must be given them as `x`."
+        )
     value = _as_logits(reader, reader.read_output(output), output)
     meaning = decide_output(last, tuple(value.places[1].shape), usage.output, value.width)
     reader.bases.add(value.form, None)
-    read = _Answer(reader, value, output, last, meaning, names)
+    read = _Answer(reader, value, output, last, meaning, dtype_of_model(model), names)
     used = frozenset[str]().union(*(trace.fields_of(trace.output) for trace in traces))
     found = None
     for fields in _fields_of(reader, graphs):
@@ -98,7 +128,7 @@ def read_traced(
             break
     if found is None and samples:
         raise UnreadableModel(NO_RULES)
-    network, sides, passes, error = found or read.run_recorded(plain)
+    network, sides, passes, error = found or read.run_recorded(plain, weighted=fields.weights in used)
     for side in (0, 1):
         _check_plain(model, graphs[side], usage, traces[side], names[side])
     return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines), error, last, used)
@@ -122,6 +152,7 @@ class _Answer:
     output: Both
     last: str  # the softmax or sigmoid at the model's end
     meaning: str  # of its columns
+    dtype: torch.dtype  # of the model
     names: tuple[str, str]
 
     def _network_of(self, bases: list[Base]) -> Network:
@@ -129,18 +160,21 @@ class _Answer:
         end = self.last if self.last in (*FINAL, *SEPARATE) else ""
         return Network(lay_out(bases), width, self.meaning, end=end)
 
-    def _check(self, passes: tuple[ForwardPass, ForwardPass]) -> float:
+    def _check(self, network: Network, passes: tuple[ForwardPass, ForwardPass]) -> float:
+        for side in (0, 1):
+            _check_wholes(self.reader, network, passes[side], side, self.names[side])
         found = [_check(self.reader, self.value, self.output, passes[side], side, self.names[side]) for side in (0, 1)]
         return max(found)
 
-    def run_recorded(self, plain: tuple[Snapshot, Snapshot]) -> _Found:
+    def run_recorded(self, plain: tuple[Snapshot, Snapshot], *, weighted: bool) -> _Found:
         """The Network with the coefficients that the model computed."""
-        network = self._network_of(self.reader.bases.all)
+        leaves = sorted(self.reader.leaves, key=lambda base: self.reader.leaves[base][0].root.kind == EDGES)
+        network = self._network_of(_with_ways(self.reader.bases.all, leaves, plain, weighted=weighted))
         if network.num_hops == 0 and network.rise is None:
             raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
-        sides = _place(self.reader, network, plain)
+        sides = _place(self.reader, network, leaves, plain)
         passes = run_pair(network, *sides)
-        return _Found(network, sides, passes, self._check(passes))
+        return _Found(network, sides, passes, self._check(network, passes))
 
     def run_rules(self, fields: Fields, plain: tuple[Snapshot, Snapshot]) -> _Found | None:
         """The same with rules in their place, if all are those of rules and it computes the same."""
@@ -155,12 +189,56 @@ class _Answer:
         network = self._network_of(found.bases)
         if network.num_hops == 0 and network.rise is None:
             return None
+        known = _rounded(plain[0], self.dtype), _rounded(plain[1], self.dtype)
         try:
-            passes = run_pair(network, *plain)
-            error = self._check(passes)
+            passes = run_pair(network, *known)
+            error = self._check(network, passes)
         except InputError:
             return None
-        return _Found(network, plain, passes, error) if stands_for(found, passes, plain) else None
+        if not stands_for(found, passes, known):
+            return None
+        return _Found(network, plain, passes if known == plain else run_pair(network, *plain), error)
+
+
+def _rounded(snapshot: Snapshot, dtype: torch.dtype) -> Snapshot:
+    """The snapshot with numbers as a model of shorter ones receives them."""
+    if dtype == torch.float64:
+        return snapshot
+
+    def shorter(numbers: FloatArray) -> FloatArray:
+        return np.asarray(torch.from_numpy(np.asarray(numbers)).to(dtype).to(torch.float64).numpy())
+
+    x = snapshot.x
+    x = shorter(x) if isinstance(x, np.ndarray) else type(x)((shorter(x.data), x.indices, x.indptr), shape=x.shape)
+    weights = None if snapshot.edge_weight is None else shorter(snapshot.edge_weight)
+    return replace(snapshot, x=x, edge_weight=weights)
+
+
+def _with_ways(bases: list[Base], leaves: list[int], sides: tuple[Snapshot, Snapshot], *, weighted: bool) -> list[Base]:
+    """The same, leaves first in their order, every recorded rule knowing which way it runs along the edges."""
+    known: dict[Rule, Rule] = {}
+    order = [*leaves, *(i for i, base in enumerate(bases) if base.form is not None)]
+    place: dict[int | None, Any] = {None: None, **{old: new for new, old in enumerate(order)}}
+
+    def told(rule: Any) -> Any:
+        if not isinstance(rule, Recorded):
+            inner = getattr(rule, "rule", None)
+            return replace(rule, rule=told(inner)) if isinstance(inner, Rule) else rule
+        plain = rule.local or rule.to_edges or rule.rises or rule.source.root.kind not in (NODES, EDGES)
+        if rule not in known:
+            known[rule] = rule if plain else replace(rule, flow=way_of(rule, sides), weighted=weighted)
+        return known[rule]
+
+    found = []
+    for base in [bases[i] for i in order]:
+        if base.form is not None:
+            terms = tuple(
+                replace(t, coefficients=told(t.coefficients), base=place[t.base], reads=place[t.reads])
+                for t in base.form.terms
+            )
+            base = replace(base, form=replace(base.form, terms=terms))
+        found.append(base)
+    return found
 
 
 def _strip(reader: Reader, output: Both) -> tuple[Both, str]:
@@ -227,24 +305,22 @@ def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Iterator[Fields]:
     A column for each edge may be meant as weights, or as features: what it is shows by what the model does with it.
     """
     used = reader.traces[1].fields_of(reader.traces[1].output)
-    numbers = [
-        name
-        for name in sorted(used - {"x", "edge_index", "batch"})
-        if isinstance(graphs[1][name], torch.Tensor)
-        and graphs[1][name].is_floating_point()
-        and graphs[1][name].layout == torch.strided
-        and level_of(graphs[1], name) == EDGE
-    ]
+    numbers = [name for name in sorted(used - {"x", "edge_index", "batch"}) if _is_of_edges(graphs[1], name)]
     features = [name for name in sorted(used) if name != "x" and _is_feature_of(graphs, name)]
     if "schema" in graphs[1]:
+        numbers = [name for name in numbers if graphs[1][name].is_floating_point()]
         weights = [name for name in numbers if name == "edge_weight" or _is_weight(reader.traces[1], graphs[1], name)]
         key = weights[0].split(" ")[-1] if weights else PLAIN_FIELDS.weights
         further = [name for name in numbers if name not in weights or name.split(" ")[-1] != key]
         yield Fields(("x", *features), key, tuple(further))
         return
-    weights = [name for name in numbers if name == "edge_weight" or graphs[1][name].dim() == 1]
+    kinds = [name for name in numbers if graphs[1][name].dim() == 1 and not graphs[1][name].is_floating_point()]
+    types = next((name for name in kinds if "type" in name or "rel" in name), None)
+    numbers = [name for name in numbers if name != types]
+    weights = [name for name in numbers if name == "edge_weight" or (graphs[1][name].dim() == 1 and name not in kinds)]
     columns = [name for name in numbers if name not in weights and graphs[1][name].shape[1:] == (1,)]
-    types = "edge_type" if graphs[1].get("relation_names") is not None and "edge_type" in graphs[1] else None
+    if graphs[1].get("relation_names") is not None and "edge_type" in graphs[1]:
+        types = "edge_type"
     plain = "edge_weight" if "edge_weight" in weights else weights[0] if weights else PLAIN_FIELDS.weights
     for chosen in [*([] if weights else columns), plain]:
         yield Fields(("x", *features), chosen, tuple(name for name in numbers if name != chosen), types)
@@ -262,6 +338,28 @@ def _is_weight(trace: Trace, data: Data, name: str) -> bool:
             if operation.name in UNCHANGED or operation.name in ("view", "squeeze", "unsqueeze", "select", "reshape"):
                 found.add(number)
     return True
+
+
+def _check_widths(graphs: tuple[Data, Data]) -> None:
+    """Refuse graphs whose edges have features of different widths."""
+    for name in sorted(set(graphs[0].keys()) & set(graphs[1].keys())):
+        if all(_is_of_edges(data, name) and data[name].dim() == 2 for data in graphs):
+            widths = [data[name].shape[1] for data in graphs]
+            if widths[0] != widths[1]:
+                raise InputError(
+                    f"Expected both snapshots to have edge features of the same width (got {widths[0]} in `before` and "
+                    f"{widths[1]} in `after`, as `{name}`); pad or select the columns that the model was trained on."
+                )
+
+
+def _is_of_edges(data: Data, name: str) -> bool:
+    """Whether a field has one number, or several, for each edge; one number for each of as many nodes is no feature."""
+    value = data.get(name)
+    plain = isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_complex()
+    if not plain or "index" in name or name == "batch":
+        return False
+    single = value.dim() == 1 and len(value) == data["edge_index"].shape[1]
+    return single or (value.dim() == 2 and level_of(data, name) == EDGE)
 
 
 def _check_shared(trace: Trace, graphs: tuple[Data, Data], side: int) -> None:
@@ -335,19 +433,19 @@ def _place_rows(reader: Reader, plain: tuple[Snapshot, Snapshot], graphs: tuple[
             reader.axes[kind].place(rows_of_places(plain[0]), rows_of_places(plain[1]))
 
 
-def _place(reader: Reader, network: Network, plain: tuple[Snapshot, Snapshot]) -> tuple[Snapshot, Snapshot]:
-    """The snapshots that the Network runs on: every leaf a column of x, every list of messages rows of its own."""
+def _place(
+    reader: Reader, network: Network, leaves: list[int], plain: tuple[Snapshot, Snapshot]
+) -> tuple[Snapshot, Snapshot]:
+    """The snapshots that the Network runs on: every leaf columns of x, every list of messages rows of its own."""
     rules = {rule for layer in network.layers for rule in layer.rules}
     if any(isinstance(rule, Recorded) and rule.of_edges for rule in rules) or network.takes_edges:
         plain = place_edges(list(reader.axes.values()), plain)
+    of_edges = sum(reader.bases.all[base].width for base in leaves if reader.leaves[base][0].root.kind == EDGES)
+    told = np.zeros((0, of_edges)) if of_edges else None
     sides = []
     for side, snapshot in enumerate(plain):
-        columns = [
-            _leaf(reader, base, side, snapshot.num_nodes)
-            for base, one in enumerate(reader.bases.all)
-            if one.form is None
-        ]
-        sides.append(replace(snapshot, x=np.hstack(columns), recording=side))
+        x = np.hstack([_leaf(reader, base, side, snapshot.num_nodes) for base in leaves])
+        sides.append(replace(snapshot, x=x, edge_attr=told, recording=side))
     return sides[0], sides[1]
 
 
@@ -374,13 +472,33 @@ def _check(reader: Reader, value: Value, output: Both, computed: ForwardPass, si
     return error
 
 
+def _check_wholes(reader: Reader, network: Network, computed: ForwardPass, side: int, name: str) -> None:
+    """What readers of the user's own say of modules must be what these gave."""
+    rows = reader.nodes.places[side]
+    for layer, z in zip(network.layers, computed.z, strict=True):
+        for block in [one for one in layer.blocks if one.recorded is not None]:
+            assert block.recorded is not None
+            value = reader.wholes[block.recorded]
+            theirs = reader.traces[side].values[value[side]].to(torch.float64).numpy()
+            scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
+            error = float(np.abs(z[rows][:, block.outputs] - theirs).max(initial=0.0)) / scale
+            if not error <= EXACT:
+                step = reader.step(value)
+                assert step is not None
+                raise UnreadableModel(
+                    f"{step.operations[1].place} is the first layer that was read wrongly: on `{name}` its output "
+                    f"differs from the model's own by {error:.1e} relative (allowed {EXACT:.0e}), so no explanation "
+                    "would be true; correct its registered reader."
+                )
+
+
 def _check_plain(model: nn.Module, data: Data, usage: Usage, trace: Trace, name: str) -> None:
     """A plain call of the model must give what the recorded one gave."""
     duplicate = copy_model(model)
     theirs = run_model(duplicate, data, usage.call)
     again = run_model(duplicate, data, usage.call)
     recorded = trace.values[trace.output].to(torch.float64)
-    allowed = EXACT if theirs.dtype == torch.float64 else CLOSE
+    allowed = ALLOWED.get(theirs.dtype, HALF)
     scale = float(theirs.abs().max()) if theirs.numel() else 1.0
     errors = [float((one - recorded).abs().max()) / (scale or 1.0) if one.numel() else 0.0 for one in (theirs, again)]
     error = max(errors)

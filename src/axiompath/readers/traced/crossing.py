@@ -443,6 +443,7 @@ def _times(step: Step, place: int, offset: int) -> Value:
         from .factors import structure_by_row
 
         return structure_by_row(step, place, other)
+    reader.note(step, "linear map")
     if right:
         narrow = weight.dim() == 1
         found = linear(step, place, weight.reshape(weight.shape[0], -1).numpy())

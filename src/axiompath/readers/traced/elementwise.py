@@ -15,7 +15,7 @@ from ...network import activations
 from ...network.activations import Activation
 from ..tape import UnreadableModel
 from .reader import Both, Reader, Step
-from .tape import FEATURE, Number, replace_in
+from .tape import FEATURE, PARAMETER, Number, replace_in
 
 Maker = Callable[[Step], Activation]
 
@@ -80,7 +80,10 @@ OTHERS = [
     "ceil",
     "trunc",
 ]
-COMBINING = {"mul", "add", "sub", "rsub", "neg", "div", "pow", "where", "maximum", "minimum", "gt", "lt", "ge", "le"}
+COMBINING = {
+    "mul", "add", "sub", "rsub", "neg", "div", "pow", "where", "masked_fill", "maximum", "minimum",
+    "gt", "lt", "ge", "le",
+}  # fmt: skip
 COPYING = {"clone", "detach", "alias", "_to_copy"}
 
 
@@ -185,38 +188,34 @@ def _without_writing(name: str, overload: str, args: tuple[Any, ...]) -> tuple[s
 
 
 def root_of(reader: Reader, value: Both) -> Both | None:
-    """The one value that another is an element-wise function of, by several calls; None where there is no such one."""
+    """The one value that another is an element-wise function of, by several calls; None where there is no such one.
+
+    The deepest one that all calls pass through.
+    """
     root: Both | None = None
-    waiting, seen = [value], set()
+    waiting = {value}
     shape = reader.tensor(value, 1).shape
     while waiting:
-        one = waiting.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        try:
-            step = reader.step(one)
-        except UnreadableModel:  # made otherwise on the two graphs
-            return None
-        inside = step is not None and (
-            step.name in KNOWN or step.name in OTHERS or step.name in COMBINING or step.name in COPYING
-        )
-        if inside:
-            assert step is not None
-            all_inside = all(
-                reader.kind(part) == FEATURE or (reader.kind(part) == 0 and reader.tensor(part, 1).numel() == 1)
-                for part in step.inputs
-            )
-            inside = all_inside
-        if not inside and one != value:
-            if root not in (None, one):
-                return None
+        one = max(waiting, key=lambda number: number[1])  # made last: no other is made of it
+        alone = len(waiting) == 1
+        if alone and one != value and reader.tensor(one, 1).shape == shape:
             root = one
-        elif not inside:
-            return None
-        else:
-            assert step is not None
-            waiting += [part for part in step.inputs if reader.kind(part) == FEATURE]
-    if root is None or reader.tensor(root, 1).shape != shape:
-        return None
+        if not _is_call(reader, one):
+            return root
+        waiting.remove(one)
+        step = reader.step(one)
+        assert step is not None
+        waiting |= {step.inputs[i] for i in step.features}
     return root
+
+
+def _is_call(reader: Reader, value: Both) -> bool:
+    """Whether a value is made element by element, of features and single numbers."""
+    try:
+        step = reader.step(value)
+    except UnreadableModel:  # made otherwise on the two graphs
+        return False
+    if step is None or not (step.name in KNOWN or step.name in OTHERS or step.name in COMBINING | COPYING):
+        return False
+    others = [one for i, one in enumerate(step.inputs) if i not in step.features]
+    return all(reader.kind(one) == PARAMETER and reader.tensor(one, 1).numel() == 1 for one in others)

@@ -39,6 +39,9 @@ GROUP_SUMS = VIEWS | {
 }
 
 
+LARGEST = 1e9  # of a coefficient that scales something
+
+
 def two_factors(step: Step) -> Value:
     """v * u or v / u, both of features."""
     reader = step.reader
@@ -100,10 +103,21 @@ def power(step: Step) -> Value:
 
 
 def product(step: Step, values: list[Value]) -> Value:
-    """A product, of which each factor has its share."""
+    """A product, of which each factor has its share; of chosen rows, before they are chosen."""
     reader = step.reader
+    origins = [value.origin for value in values]
+    first = values[0]
+    if all(
+        origin is not None
+        and origin.axis.root is origins[0].axis.root  # type: ignore[union-attr]
+        and all(map(np.array_equal, origin.rows, origins[0].rows))  # type: ignore[union-attr]
+        and all(map(torch.equal, value.places, first.places))
+        for value, origin in zip(values, origins, strict=True)
+    ):
+        reader.note(step, f"product, shared by its {len(values)} factors")
+        return reader.chosen(first, reader.bases.multiply([one.form for one in origins if one is not None]))
     level = reader.level(values, step.shapes)
-    reader.note(step, f"product of {len(values)} values")
+    reader.note(step, f"product, shared by its {len(values)} factors")
     return Value(reader.bases.multiply([value.form for value in level]), level[0].axis, level[0].places)
 
 
@@ -120,7 +134,9 @@ def _coefficient(step: Step, place: int) -> Value:
     reader = step.reader
     value = step.form(place).expanded(step.shapes)
     reader.coefficients.append(step.inputs[1 - place])
-    numbers = tuple(step.run(side, {place: step.like(place, side, 1.0)}).to(torch.float64) for side in (0, 1))
+    numbers = [step.run(side, {place: step.like(place, side, 1.0)}).to(torch.float64) for side in (0, 1)]
+    # Of nothing any number makes nothing: one over a least length would turn the rounding of a replay into something.
+    numbers = [torch.where(one.abs() < LARGEST, one, 1.0) for one in numbers]
     reader.note(step, "coefficients made of features")
     return reader.scale(value, (numbers[0], numbers[1]), of_features=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from ...network.activations import prelu
-from . import columns, crossing, elementwise, factors, highest
+from . import columns, crossing, elementwise, factors, highest, registered
 from .reader import Step
 from .tape import FEATURE
 from .values import Value, same_in_all
@@ -155,4 +155,5 @@ FUNCTIONS: dict[str, Callable[[Step], Value]] = {
     **dict.fromkeys(("maximum", "minimum"), factors.highest),
     **dict.fromkeys(("max", "min", "amax", "amin"), highest.over_columns),
     "glu": factors.gated_linear_unit,
+    "registered": registered.read_registered,
 }

@@ -110,6 +110,7 @@ class Reader:
         self.bases = Bases([])
         self.leaves: dict[int, tuple[Axis, tuple[FloatArray, FloatArray], str]] = {}
         self.lines: list[Line] = []
+        self.wholes: list[Both] = []  # what modules gave that readers of the user's own describe
         self.coefficients: list[Both] = []  # values of features that others were multiplied by
         self.axes: dict[Any, Axis] = {}
         self.fields: dict[str, Form] = {}  # leaves that several steps fill

@@ -20,7 +20,7 @@ from ...graphs.data_fields import Features
 from ...graphs.labels import FIRST_EDGE
 from ...graphs.places import GRAPHS as GRAPHS_KIND
 from ...graphs.snapshot import Snapshot
-from ...network.coefficients import Rule
+from ...network.coefficients import ANYWHERE, SOURCE_TO_TARGET, Rule
 
 NODES, EDGES, GRAPHS, LINKS = "nodes", "edges", "graphs", "links"
 FIRST_GRAPH = 2**40  # beyond the number of messages with the same ends
@@ -85,6 +85,8 @@ class Recorded(Rule):
     matrices: tuple[sparse.csr_array, sparse.csr_array]  # [target rows, source rows] before and after
     of_features: bool = False  # whether they were made of features
     local: bool = False  # whether it only scales rows
+    flow: str = SOURCE_TO_TARGET
+    weighted: bool = False
     reads_inputs: ClassVar[bool] = False
     reach: ClassVar[None] = None
     recorded: ClassVar[bool] = True
@@ -149,6 +151,25 @@ class Recorded(Rule):
         lifted = sparse.csr_array(found.tocsr())
         lifted.sort_indices()
         return lifted
+
+
+def way_of(rule: Recorded, sides: tuple[Snapshot, Snapshot]) -> str:
+    """Which way messages run, in PyG's words: along edges, against them, both, or where no edge is."""
+    along = against = either = True
+    for side, snapshot in enumerate(sides):
+        if rule.from_edges:
+            ends = _keys_of(rule.source.root, side)[:, :2].T
+        else:
+            own = sparse.coo_array(rule.matrices[side])
+            ends = np.stack([rule.source.places[side][own.col], rule.target.places[side][own.row]])
+        size = snapshot.num_nodes
+        keys = np.array([1, size]) @ ends[:, ends[0] != ends[1]]
+        backwards = np.array([size, 1]) @ ends[:, ends[0] != ends[1]]
+        known = np.array([1, size]) @ snapshot.edge_index
+        there, back = np.isin(keys, known), np.isin(backwards, known)
+        along, against = along and bool(there.all()), against and bool(back.all())
+        either = either and bool((there | back).all())
+    return SOURCE_TO_TARGET if along else "target_to_source" if against else "both" if either else ANYWHERE
 
 
 def _as_before(after: sparse.csr_array, before: sparse.csr_array) -> sparse.csr_array:

@@ -7,11 +7,13 @@ torch (`.tolist()`, `.numpy()`) is seen by a function mode beside it.
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...arrays import IntArray
+from ..calls import own_reader
 from ..tape import UnreadableModel
 from .opened import OPENED
 
@@ -41,7 +44,25 @@ MOVING = {
 # Code that is nobody's model: installed packages, torch among them, and our own.
 GENERATED = re.compile(r"_(propagate|edge_updater)_\w*\.py$")  # what PyG writes for a MessagePassing layer
 INSTALLED = os.path.dirname(os.path.dirname(torch.__file__)) + os.sep
-OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+HERE = os.path.abspath(__file__)
+OWN = os.path.dirname(os.path.dirname(os.path.dirname(HERE))) + os.sep
+
+
+class Whole:
+    """A module that a reader of the user's own describes, called as one operation."""
+
+    tags = ()
+
+    def __init__(self, module: nn.Module, name: str) -> None:
+        self.module, self.place = module, f"{name or 'forward'} ({type(module).__name__})"
+        self._schema = SimpleNamespace(name="axiompath::registered", arguments=(), is_mutable=False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run, in the precision of what is given."""
+        own = next((one.dtype for one in self.module.parameters() if one.is_floating_point()), None)
+        given = [one.dtype for one in args if isinstance(one, torch.Tensor) and one.is_floating_point()]
+        same = own is None or not given or own == given[0]
+        return (self.module if same else copy.deepcopy(self.module).to(given[0]))(*args, **kwargs)
 
 
 class Number(int):
@@ -328,6 +349,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             trace.kinds[table] = FEATURE
             trace.learnt.add(table)
 
+    def watch_whole(self, whole: Whole) -> None:
+        """From now on, record a module as one operation."""
+        forward = whole.module.forward
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+                result = forward(*args, **kwargs)
+                if not isinstance(result, torch.Tensor):
+                    made = type(result).__name__
+                    raise refuse(whole.place, f"a module with a reader returns one tensor (this one returned {made}).")
+                find = lambda part: self.find(part) if isinstance(part, torch.Tensor) else part  # noqa: E731
+                seen, named = replace_in(args, find), {key: replace_in(part, find) for key, part in kwargs.items()}
+                operation = Operation(whole, seen, named, 0, whole.place)
+                kind = max((self.trace.kinds[number] for number in operation.numbers), default=PARAMETER)
+                self.bind(result, self.trace.add(result, operation, kind))
+                return result
+
+        whole.module.forward = run
+
     def _write(self, target: torch.Tensor, operation: Operation, kind: int) -> None:
         """A value was overwritten: of a view, the whole storage has a new value too."""
         key = _key(target)
@@ -373,17 +413,17 @@ class Watchdog(TorchFunctionMode):
 
 
 def user_line() -> str:
-    """File and line of the innermost code that is neither torch's, nor torch_geometric's, nor ours."""
+    """File and line of the innermost code of the model that is no library's; else of torch_geometric."""
     frame: Any = sys._getframe(1)
     library = ""
     while frame is not None:
         name = frame.f_code.co_filename
-        if GENERATED.search(name):
-            frame = frame.f_back
-            continue
-        if f"{os.sep}torch_geometric{os.sep}" in name:
-            library = library or f"{os.path.basename(name)}:{frame.f_lineno}"
-        elif not name.startswith((INSTALLED, OWN, "<")):
+        if name.startswith(OWN) and name != HERE:
+            break  # whoever called the model is no part of it
+        if f"{os.sep}torch_geometric{os.sep}" in name and not GENERATED.search(name):
+            layer = f"{os.sep}conv{os.sep}" in name and not name.endswith("message_passing.py")
+            library = f"{os.path.basename(name)}:{frame.f_lineno}" if layer or not library else library
+        elif not name.startswith((INSTALLED, OWN, "<")) and not GENERATED.search(name):
             return f"{os.path.basename(name)}:{frame.f_lineno}"
         frame = frame.f_back
     return library or "the model"
@@ -392,6 +432,9 @@ def user_line() -> str:
 def record(model: nn.Module, run: Callable[[], Any], inputs: dict[str, torch.Tensor], features: Iterable[str]) -> Trace:
     """Run once, and again in float64 where the model's own numbers are shorter."""
     recorder = Recorder(model, inputs, features)
+    wholes = [Whole(module, name) for name, module in model.named_modules() if own_reader(module)]
+    for whole in wholes:
+        recorder.watch_whole(whole)
     fast, mkldnn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     torch._C._set_mkldnn_enabled(False)  # `mkldnn.flags` would set TF32, too, of which some releases of torch warn
@@ -406,6 +449,8 @@ def record(model: nn.Module, run: Callable[[], Any], inputs: dict[str, torch.Ten
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         torch._C._set_mkldnn_enabled(mkldnn)
+        for whole in wholes:
+            del whole.module.forward
     if not isinstance(result, torch.Tensor):
         raise UnreadableModel(
             f"forward: expected the model to return one tensor of logits (got {type(result).__name__})."
