@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN
 
+import axiompath
 from axiompath.blame.brief import MOST_LISTED, MOST_PLAYERS, Brief, brief_target, group_values
 from axiompath.blame.goal import predicted_values
 from axiompath.blame.shapley import all_subsets, shapley_weights
@@ -72,6 +76,40 @@ def test_what_is_to_be_undone_gives_the_old_answer_back(name):
             assert brief.undo.num_changes == len(exact.changes)
         assert brief.undo.words in brief.summary()
     assert tried or name != "gcn"
+
+
+def test_a_new_node_counts_with_the_edge_that_brings_it_to_the_target():
+    torch.manual_seed(0)
+    size, many = 12, 30
+    x = torch.randn(size + many, 4)
+    ring = torch.stack([torch.arange(size), (torch.arange(size) + 1) % size])
+    new = torch.stack([torch.arange(size, size + many), torch.zeros(many, dtype=torch.long)])
+    far = torch.stack([torch.arange(2, 8), torch.arange(2, 8) + 2])  # of nodes that were there
+    before = Data(x=x[:size], edge_index=torch.cat([ring, ring.flip(0)], dim=1), n_id=torch.arange(size))
+    edges = torch.cat([ring, new, far], dim=1)
+    after = Data(x=x, edge_index=torch.cat([edges, edges.flip(0)], dim=1), n_id=torch.arange(size + many))
+    explainer = axiompath.Explainer(GCN(4, 8, 2, out_channels=2).eval(), before, after)
+    brief = brief_target(explainer.session.subsets, explainer.session.root(0), "0", ())
+    mine = [cause for cause in brief.causes if cause.node == 0]
+    assert sum(cause.num_changes for cause in mine) == many
+    assert {cause.kind for cause in mine} <= {"node added", "edge added"}
+    told = [cause.words for cause in mine]
+    assert any(words.endswith(" with its edge to 0") or " new edges of 0 (" in words for words in told), told
+    assert not any("new nodes elsewhere" in cause.words for cause in brief.causes)
+
+
+def test_a_set_within_a_group_is_looked_for():
+    """Where nothing small was found, fewer than all of a group may do."""
+    before, after = evolve(5, 60, num_nodes=16, symmetric=True)
+    _, explainer = open_model("gcn", before, after, 2)
+    moved = explainer.moved()
+    for target in moved[find_flipped(moved)].target.tolist():
+        brief = brief_target(explainer.session.subsets, explainer.session.root(target), "it", ())
+        assert brief.undo.restored
+        for one in brief.undo.changes if len(brief.undo.changes) > 1 else ():  # nothing in it is needless
+            fewer = [change for change in brief.undo.changes if change != one]
+            logits = explainer.what_if(target, undo=fewer)
+            assert int(explainer.session.output.decide(logits)) != brief.class_before
 
 
 def test_many_changes_are_grouped_by_what_happened_and_where():

@@ -634,3 +634,19 @@ def test_time_and_new_events_are_told_apart_in_blame_and_in_files(tmp_path):
         assert abs(groups.sum() - (after - before)) < 1e-9
     with pytest.raises(InputError, match=r"Expected ends after the times .*row 3 ends before it"):
         snapshots(table.assign(until=[None, None, 3, None]), 5, 10, end="until")
+
+
+@pytest.mark.parametrize(("scale", "unit"), [(1, "seconds"), (1000, "milliseconds")])
+def test_unix_times_are_dates_unless_a_period_is_a_number(scale, unit, tmp_path):
+    days = [(1_400_000_000 + 86_400 * day + 60) * scale for day in range(200)]
+    log = pd.DataFrame({"source": ["a", "b"] * 100, "target": ["b", "c"] * 100, "time": days, "mood": 1, "who": "x"})
+    made = axiompath.snapshots(log)
+    assert made.dated
+    assert made.names[0].startswith("2014-")
+    assert f"times are Unix {unit}, shown in UTC" in made.rule
+    assert "columns not used: mood, who" in made.rule
+    log.to_csv(tmp_path / "log.csv", index=False)
+    assert axiompath.snapshots(tmp_path / "log.csv").rule == made.rule
+    assert not axiompath.snapshots(log, every=30 * 86_400 * scale).dated
+    assert not axiompath.snapshots(log.assign(time=range(200))).dated
+    assert "columns not used" not in axiompath.snapshots(log[["source", "target", "time"]]).rule

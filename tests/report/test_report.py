@@ -74,7 +74,7 @@ def test_it_opens_with_an_overview_and_asks_the_network_for_nothing(page, explai
     assert why.startswith(f"Because of {told.blame.row_name(0)} (")
     assert why.endswith(told.undo.sentence)
     assert page.locator("#statements > li").count() > 0
-    assert "1 statement, 5 of 5 changes" in page.inner_text("#coverage")
+    assert "1 cause below, 5 of 5 changes" in page.inner_text("#coverage")
     heads = page.locator("#moved th").evaluate_all("all => all.map(th => th.dataset.key)")
     assert heads == ["name", "before", "after", "by", "bar", "paths", "kl"]
     e = explainer.explain(8, 1)

@@ -144,18 +144,24 @@ def test_the_smallest_group_that_carries_as_much_is_named():
     kinds = ["edge added"] * 6 + ["edge removed"] * 3
     classes = [[0, n % 2] for n in range(6)] + [[1, 1]] * 3
     first, second = find_causes(hand_made(kinds, ends, classes, [2.0] * 6 + [1.0, 1.0, 0.1]), NAMES).statements[:2]
-    assert first.text == "6 edges added of 9"
+    assert first.text == "6 edges added at 9"
     assert first.carried == pytest.approx(12 / 14.1)
     assert (first.num_changes, first.num_predictions) == (6, 6)
     assert second.text == "3 edges removed within blue"
     assert len(second.members) == 3
     # One change that carries nearly everything is named alone.
     alone = find_causes(hand_made(kinds, ends, classes, [30.0] + [0.1] * 8), NAMES)
-    assert [one.text for one in alone.statements] == ["edge added 9 – 0", "5 edges added of 9"][: len(alone.statements)]
+    assert [one.text for one in alone.statements] == ["edge added 9 – 0", "5 edges added at 9"][: len(alone.statements)]
     # What held predictions back is no cause.
     back = hand_made(kinds, ends, classes, [-1.0] * 9)
     assert find_causes(back, NAMES).statements == ()
     assert find_causes(back, NAMES).down == pytest.approx(-1.0)
+
+
+def test_changes_that_carried_nothing_are_in_no_statement():
+    ends = [[9, n] for n in range(6)] + [[20, 21]]
+    told = find_causes(hand_made(["edge added"] * 7, ends, [[0, 0]] * 7, [2.0] * 3 + [0.0] * 3 + [0.1]), NAMES)
+    assert told.statements[0].num_changes == 3
 
 
 def test_changes_spread_over_many_classes_are_told_by_class():
@@ -189,7 +195,7 @@ def test_a_diffuse_change_is_told_by_how_many_changes_carry_it():
 
 def groups_literally(levels, by_unit, total):
     """The same search with sets, unit by unit."""
-    free, found, carried = set(range(len(by_unit))), [], 0.0
+    free, found, carried = set(np.flatnonzero(by_unit).tolist()), [], 0.0
     while len(found) < 10:
         held = []
         for order, level in enumerate(levels):
@@ -308,7 +314,7 @@ def grid_column(page, place):
 def test_the_page_says_what_the_survey_found(page, survey):
     text = page.inner_text("#lead")
     assert survey.scan.summary in text
-    assert "Total change in probability: " in text
+    assert "Total change in probability of those explained: " in text
     largest = survey.briefs[min(survey.briefs)]
     assert page.inner_text("#lead p >> nth=0") == largest.headline
     assert page.inner_text("#lead p >> nth=1") == f"{largest.cause} {largest.remedy}"

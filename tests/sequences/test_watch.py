@@ -213,7 +213,7 @@ def test_weights_are_trained_with(conv):
 def test_a_link_is_linked_or_not_or_what_the_user_calls_it(tmp_path):
     done = watch_events(events(420), tmp_path / "a", pairs=30, **RATED)
     assert (done.to_frame().num_predicted <= 30).all()
-    assert "At most 30 pairs are predicted per step" in str(done)
+    assert "30 pairs asked for at a step, the limit" in str(done)
     assert {brief.class_names for brief in done.scan(1).flips().others + done.scan(1).flips().flips} == {
         ("not linked", "linked")
     }
@@ -282,10 +282,13 @@ def test_a_poor_model_is_said_to_be_one():
         "baseline": 0.5,
         "common": "a",
     }
-    assert describe_training(facts, "x")[0].startswith("The model does not beat a naive rule")
+    assert describe_training(facts, "x")[0].startswith("A naive rule, 'the commonest class', does as well as")
     told = describe_training({**facts, "network": "GCN", "networks": [["GCN", 0.5, 0.5]], "rules": rules}, "x")
-    assert "by 'the class of most neighbours'" in told[0]
-    assert not any("naive rule (" in sentence for sentence in describe_training(facts | {"score": 0.9}, "x"))
+    assert told[0].startswith("A naive rule, 'the class of most neighbours', does as well as the model (50.0%")
+    assert describe_training(facts | {"score": 0.4}, "x")[0].startswith("The model is worse than a naive rule (40.0%;")
+    assert not any(
+        "naive rule" in sentence.split("; the best")[0] for sentence in describe_training(facts | {"score": 0.9}, "x")
+    )
 
 
 def test_a_watch_touches_nothing_of_somebody_elses(watched, tmp_path):

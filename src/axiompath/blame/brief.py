@@ -18,10 +18,11 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs import changes as kinds_of
+from ..graphs.changes import name_kinds
 from ..graphs.expiry import TIME
 from ..graphs.labels import ONE_WAY, TO
-from ..graphs.places import NODE_UNIT, Target, Unit
-from ..outputs import CLASSES_OUTPUT, Output, show_apart
+from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target, Unit
+from ..outputs import CLASSES_OUTPUT, VALUE, Output, show_apart
 from ..storage.codec import Count, FileForm, Finite, NodeOrNone, Saved, Shape, Text
 from .engine import SubsetEngine, SubsetEvaluator, TargetEvaluator
 from .fewest import find_fewest
@@ -39,19 +40,26 @@ WORTH_APART = 0.25  # of what its group did: a part that did less is not named b
 MOST_FREE = 40  # single changes among which the fewest to undo are searched
 MOST_EVALUATIONS = 1000  # of that search
 MOST_LISTED = 50  # ids of a cause, or of what is to be undone, that a brief lists
+NAMED_ENDS = 3  # of the edges to undo
+WORTH_A_WORD, OPPOSED = 0.05, 0.3  # of what a prediction moved by: a second cause, and what held it back
 ENOUGH = 0.8  # of what a prediction moved by: how many causes account for it is counted
 PLACE_ELSEWHERE, NOBODY = "elsewhere", -1
-PLURAL = {
-    kinds_of.EDGE_EXPIRED: "{edges}{of} expired",
-    kinds_of.EDGE_ADDED: "{new}{of}",
-    kinds_of.EDGE_REMOVED: "{edges}{of} removed",
-    kinds_of.EDGE_REWEIGHTED: "{edges}{of} reweighted",
-    kinds_of.EDGE_AGED: "{edges}{of} aged",
-    kinds_of.EDGE_CHANGED: "{edges}{of} with other features",
-    kinds_of.FEATURES_CHANGED: "features of {nodes} changed",
-    kinds_of.NODE_ADDED: "{nodes} added",
-    kinds_of.NODE_REMOVED: "{nodes} removed",
-    kinds_of.NODE_EXPIRED: "{nodes} expired",
+ONE_OF_MANY = {  # a change by itself, and so many of its kind
+    kinds_of.EDGE_EXPIRED: ("the expired edge", "expired edges"),
+    kinds_of.EDGE_ADDED: ("the new edge", "new edges"),
+    kinds_of.EDGE_REMOVED: ("the removed edge", "removed edges"),
+    kinds_of.EDGE_REWEIGHTED: ("the reweighted edge", "reweighted edges"),
+    kinds_of.EDGE_AGED: ("the aged edge", "aged edges"),
+    kinds_of.EDGE_CHANGED: ("the edge with new features", "edges with new features"),
+    kinds_of.FEATURES_CHANGED: ("the new features of", "nodes with new features"),
+    kinds_of.NODE_ADDED: ("the new node", "new nodes"),
+    kinds_of.NODE_REMOVED: ("the removed node", "removed nodes"),
+    kinds_of.NODE_EXPIRED: ("the expired node", "expired nodes"),
+}
+WITH_ITS_EDGES = {  # a node that came or went, and the edges through which that is felt
+    kinds_of.NODE_ADDED: kinds_of.EDGE_ADDED,
+    kinds_of.NODE_REMOVED: kinds_of.EDGE_REMOVED,
+    kinds_of.NODE_EXPIRED: kinds_of.EDGE_EXPIRED,
 }
 
 
@@ -124,20 +132,30 @@ class Brief(Saved):
     def headline(self) -> str:
         """What happened to it, in a sentence."""
         before, after = show_apart([self.before, self.after], 2, "f")
-        new = self.class_name(self.class_after)
+        went = f"{'rose' if self.moved > 0 else 'fell'} from {before} to {after}"
+        new, old = self.class_name(self.class_after), self.class_name(self.class_before)
+        if self.output.kind == VALUE:
+            return f"{self.name} {went}."
+        who = f"The prediction for {self.name}" if self.unit == UNIT_OF[LINKS] else self.name
         if self.class_before == self.class_after:
-            return f"{self.name} stayed {new}: {before} to {after}."
-        return f"{self.name} went from {self.class_name(self.class_before)} to {new} ({new}: {before} to {after})."
+            return f"{who} stayed {new}: its probability {went}."
+        return f"{who} went from {old} to {new}: the probability of {new} {went}."
 
     @property
     def cause(self) -> str:
-        """What did most of it, in a sentence."""
+        """What did most of it, and what held it back by much, in a sentence."""
         if not self.causes:
             return "No change reaches it."
-        first = [cause for cause in self.causes if cause.share * self.moved > 0][:2] or list(self.causes[:1])
-        shown = show_apart([cause.share for cause in first], 2, "f")
-        clauses = [f"{one.words} ({'+' * (one.share > 0)}{share})" for one, share in zip(first, shown, strict=True)]
-        return f"Because of {' and '.join(clauses)}."
+        size = abs(self.moved)
+        with_it = [one for one in self.causes if one.share * self.moved > 0][:2] or list(self.causes[:1])
+        first = with_it[:1] + [one for one in with_it[1:] if abs(one.share) >= WORTH_A_WORD * size]
+        against = [one for one in self.causes if one.share * self.moved < 0 and abs(one.share) >= OPPOSED * size][:1]
+        shown = show_apart([cause.share for cause in first + against], 2, "f")
+        told = [
+            f"{one.words} ({'+' * (one.share > 0)}{share})" for one, share in zip(first + against, shown, strict=True)
+        ]
+        back = f", against {told[-1]}" if against else ""
+        return f"Because of {' and '.join(told[: len(first)])}{back}."
 
     @property
     def remedy(self) -> str:
@@ -147,7 +165,7 @@ class Brief(Saved):
         if not self.undo.restored:
             return self.undo.words or "No set of changes was found whose undoing gives the old answer back."
         fewest = "nothing smaller does" if self.undo.proved else "a smaller set may exist"
-        return f"Without {self.undo.words} it is {self.class_name(self.class_before)} again ({fewest})."
+        return f"Undo {self.undo.words}, and it is {self.class_name(self.class_before)} again ({fewest})."
 
     def summary(self) -> str:
         """Headline, cause and remedy."""
@@ -264,6 +282,9 @@ class _Briefing:
             applied = ~np.isin(np.arange(size), wide)
             if goal.reached(evaluator.own(applied[None]))[0]:
                 chosen, restored, proved = wide, True, len(wide) == 1
+                inside = find_fewest(TriedSets(evaluator, goal, np.ones(size), wide, float("inf"), MOST_EVALUATIONS))
+                if 0 < len(inside.chosen) < len(wide):
+                    chosen, proved = np.sort(inside.chosen), len(inside.chosen) == 1
         ids = evaluator.changes.id.to_numpy()[chosen].tolist()
         words = self.changes.list(chosen) if restored else ""
         if not restored and evaluator.elapsed is not None and not goal.reached(self.start[None])[0]:
@@ -296,10 +317,24 @@ class Changes:
         own = own if evaluator.unit != "graph" else np.zeros(0, dtype=np.int64)
         at_src, at_dst = np.isin(self.src, own), np.isin(self.dst, own)
         self.node = np.where(at_src, self.src, np.where(at_dst, self.dst, NOBODY))
+        self._place_nodes(evaluator, own)
+        self.told_as = np.array([WITH_ITS_EDGES.get(kind, kind) for kind in self.kinds], dtype=object)
+
+    def _place_nodes(self, evaluator: SubsetEvaluator, own: IntArray) -> None:
+        """A node that came or went with an edge of the target's own lies there."""
+        edges, pair = evaluator.players.edges, evaluator.models[0].field.pair
+        numbers = pair.numbers_of(own) if len(own) else own
+        for end in (edges.senders, edges.receivers):
+            here = np.isin(end, numbers)
+            ends = pair.node_ids(end[here])
+            for owner in edges.players[here].T:
+                place = np.minimum(np.searchsorted(evaluator.rows, owner), len(evaluator.rows) - 1)
+                known = (evaluator.rows[place] == owner) & (self.node[place] == NOBODY)
+                self.node[place[known]] = ends[known]
 
     def group(self) -> list[IntArray]:
         """Places of the changes by kind, reason and end of the target, one group for all that lie elsewhere."""
-        frame = pd.DataFrame({"kind": self.kinds, "reason": self.reasons, "node": self.node})
+        frame = pd.DataFrame({"kind": self.told_as, "reason": self.reasons, "node": self.node})
         return [np.asarray(places) for places in frame.groupby([*frame.columns], sort=False).indices.values()]
 
     def open(self, group: IntArray) -> list[IntArray]:
@@ -315,20 +350,14 @@ class Changes:
 
     def cause(self, group: IntArray, share: float) -> Cause:
         """A group and what it did."""
-        kinds, node = {*self.kinds[group].tolist()}, self._common(group)
-        kind = kinds.pop() if len(kinds) == 1 else "several"
+        kinds, node = {*self.told_as[group].tolist()}, self._common(group)
+        kind = kinds.pop() if len(kinds) == 1 and len(group) > 1 else "several"
+        kind = str(self.kinds[group[0]]) if len(group) == 1 else kind
         ids, reasons = self.frame.id.to_numpy()[group], {*self.reasons[group].tolist()}
         reason = reasons.pop() if len(reasons) == 1 else ""
-        return Cause(
-            self.words(group),
-            kind,
-            reason,
-            node,
-            len(group),
-            share,
-            tuple(ids[:MOST_LISTED].tolist()),
-            self.name_of(node) if node != NOBODY else "",
-        )
+        called = self.name_of(node) if node != NOBODY else ""
+        first = tuple(ids[:MOST_LISTED].tolist())
+        return Cause(self.words(group), kind, reason, node, len(group), share, first, called)
 
     def _common(self, group: IntArray) -> int:
         """The one node that all changes of a group lie at, the target's own end first."""
@@ -341,34 +370,56 @@ class Changes:
         return min(common, default=NOBODY)
 
     def words(self, group: IntArray) -> str:
-        """A group as people call it."""
+        """A group as people call it; nodes came or went with their edges."""
         if len(group) == 1:
             return self.one(int(group[0]))
-        kinds = {*self.kinds[group].tolist()}
-        count = f"{len(group):,}"
-        if len(kinds) > 1:
-            return f"{count} other changes" + " by time" * bool((self.reasons[group] == TIME).all())
-        kind, node = kinds.pop(), self._common(group)
+        if len({*self.told_as[group].tolist()}) > 1:
+            return f"{len(group):,} other changes" + " by time" * bool((self.reasons[group] == TIME).all())
+        node = self._common(group)
         of = f" of {self.name_of(node)}" if node != NOBODY else f" {PLACE_ELSEWHERE}"
-        words_of = {"edges": f"{count} edges", "new": f"{count} new edges", "nodes": f"{count} nodes", "of": of}
-        return PLURAL.get(kind, f"{count} changes").format(**words_of)
+        nodes = np.isin(self.kinds[group], [*WITH_ITS_EDGES])
+        kinds = [str(self.kinds[group[np.flatnonzero(some)[0]]]) if some.any() else "" for some in (~nodes, nodes)]
+        edges, ends = (ONE_OF_MANY.get(kind, ("", "changes"))[1] for kind in kinds)
+        if not nodes.any():
+            return f"{len(group):,} {edges}{of}"
+        if node == NOBODY:
+            return (
+                " and ".join(f"{some.sum():,} {told}" for some, told in ((~nodes, edges), (nodes, ends)) if some.any())
+                + of
+            )
+        whose = ends if nodes.sum() > 1 else f"a {ONE_OF_MANY[kinds[1]][0].removeprefix('the ')}"
+        return f"{len(group):,} {ONE_OF_MANY[WITH_ITS_EDGES[kinds[1]]][1]}{of} ({int(nodes.sum()):,} with {whose})"
 
     def one(self, place: int) -> str:
-        """A single change: what happened, to what, and when its last event was."""
+        """A single change: what happened, to what, of which relation, and when its last event was."""
         row = self.frame.iloc[place]
-        between = ONE_WAY if row.directed else TO
+        kind, between = str(row.kind), ONE_WAY if row.directed else TO
         ends = [int(end) for end in (self.src[place], self.dst[place]) if end >= 0]
+        relation = next(iter(name_kinds(self.frame.iloc[[place]]))).removeprefix(kind)
         last = row.get("last_event")
-        when = "" if last is None or pd.isna(last) else f" (last event {format_moment(last)})"
-        return f"{row.kind} {between.join(map(self.name_of, ends))}{when}".rstrip()
+        when = "" if last is None or pd.isna(last) else format_moment(last)
+        dated = f" of {when}" if kind == kinds_of.EDGE_ADDED else f" (last event {when})"
+        linked = kind in WITH_ITS_EDGES and self.node[place] != NOBODY
+        at = f" with its edge to {self.name_of(int(self.node[place]))}" if linked else ""
+        what = ONE_OF_MANY.get(kind, (kind, ""))[0]
+        return f"{what} {between.join(map(self.name_of, ends))}{relation}{dated * bool(when)}{at}".rstrip()
 
     def list(self, places: IntArray) -> str:
-        """Several: each by itself where they are few, else by group."""
+        """Several: each by itself where they are few, else by group, with the ends of edges that are not all."""
         if len(places) <= 3:
             return " and ".join(map(self.one, places.tolist()))
-        inside = {*places.tolist()}
-        parts = [np.array([i for i in group.tolist() if i in inside]) for group in self.group()]
-        return " and ".join(self.words(part) for part in sorted(parts, key=len, reverse=True) if len(part))
+        parts = [(group[np.isin(group, places)], group) for group in self.group()]
+        parts = sorted((part for part in parts if len(part[0])), key=lambda part: -len(part[0]))
+        return " and ".join(self._words_of_part(*part) for part in parts)
+
+    def _words_of_part(self, inside: IntArray, group: IntArray) -> str:
+        if len(inside) in (1, len(group)):
+            return self.words(inside)
+        node = self._common(group)
+        ends = [[end for end in (int(self.src[i]), int(self.dst[i])) if end not in (node, -1)] for i in inside.tolist()]
+        named = [TO.join(map(self.name_of, end)) for end in ends[:NAMED_ENDS] if end]
+        more = f" and {len(inside) - len(named):,} more" * (len(inside) > len(named))
+        return f"{len(inside):,} of the {self.words(group)}: {', '.join(named)}{more}"
 
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number."""

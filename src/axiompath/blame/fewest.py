@@ -118,7 +118,7 @@ def _say(known: _Known, num_free: int, *, complete: bool, plain: bool) -> str:
 def _halve(search: TriedSets, known: _Known) -> None:
     """A small set in few evaluations, by delta debugging: only a part, or all but a part, of ever smaller parts."""
     chosen, num_parts = search.free, 2
-    while len(chosen) > 1 and search.left > search.seconds / 2 - GRACE:
+    while len(chosen) > 1 and search.left >= search.seconds / 2 - GRACE:
         parts = np.array_split(np.arange(len(chosen)), num_parts)
         inside = np.zeros((num_parts, len(chosen)), dtype=np.bool_)
         for number, part in enumerate(parts):
@@ -194,7 +194,7 @@ def _search_on(search: TriedSets, beam: IntArray, known: _Known, starts: Sequenc
 
 def _offer_reduced(search: TriedSets, chosen: IntArray, known: _Known) -> None:
     """A set without what is not needed, where the user's model agrees; else as it is."""
-    _offer_first(search, [_reduce(search, chosen), chosen], known)
+    _offer_first(search, [_reduce(search, chosen, known), chosen], known)
 
 
 def _offer_first(search: TriedSets, sets: list[IntArray], known: _Known) -> None:
@@ -217,7 +217,7 @@ def _improve(search: TriedSets, known: _Known, starts: Sequence[Sequence[int]]) 
     """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
     for order in _orders(search, starts):
         full = np.concatenate([order[np.isin(order, search.free)], np.setdiff1d(search.free, order)])
-        size = _first_prefix(search, full)
+        size = _first_prefix(search, full, known)
         if size:
             _offer_reduced(search, full[:size], known)
 
@@ -234,24 +234,27 @@ def _orders(search: TriedSets, starts: Sequence[Sequence[int]]) -> Iterator[IntA
     yield np.asarray(chosen[0])
 
 
-def _first_prefix(search: TriedSets, order: IntArray) -> int:
+def _first_prefix(search: TriedSets, order: IntArray, known: _Known) -> int:
     """How many of an order have to be undone until it is done; 0 for never. Short ones are tried first."""
     tried, size = 0, PREFIXES
     while tried < len(order):
         length = np.arange(tried + 1, min(size, len(order)) + 1)
         prefixes = np.where(np.arange(length[-1])[None] < length[:, None], order[: length[-1]][None], -1)
-        hits = np.flatnonzero(search.margins(prefixes) > 0)
+        margins = search.margins(prefixes)
+        known.note(prefixes, margins, search.near)
+        hits = np.flatnonzero(margins > 0)
         if len(hits):
             return int(length[hits[0]])
         tried, size = int(length[-1]), 2 * size
     return 0
 
 
-def _reduce(search: TriedSets, chosen: IntArray) -> IntArray:
+def _reduce(search: TriedSets, chosen: IntArray, known: _Known) -> IntArray:
     """Without what is not needed: the dearest first, then what costs the least margin."""
     while len(chosen) > 1:
         without = np.stack([np.delete(chosen, i) for i in range(len(chosen))])
         margins = search.margins(without)
+        known.note(without, margins, search.near)
         able = np.flatnonzero(margins > 0)
         if not len(able):
             swapped = _swap(search, chosen)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,13 +60,18 @@ class Columns(NamedTuple):
 def read_event_table(
     events: Any, columns: Columns, *, periods: Sequence[Any] = (), loops: bool = False, max_bytes: float = MAX_BYTES
 ) -> Events:
-    """Events from a file, a table in memory, rows, a TemporalData or a networkx graph."""
+    """Events from a file, a table in memory, rows, a TemporalData or a networkx graph; `periods` and moments that are
+    given say whether times are dates or numbers."""
     table, what = as_table(events, columns, max_bytes)
     found = find_columns(table, columns, what)
-    return read_events(
+    given = [period for period in periods if period is not None]
+    read = read_events(
         *(None if name is None else table[name] for name in found),
-        what=what, dated=any(is_worded(period) for period in periods), loops=loops,
+        what=what, dated=any(map(is_worded, given)) if given else None, loops=loops,
     )  # fmt: skip
+    every = column_names(Path(events)).columns if isinstance(events, (str, os.PathLike)) else table.columns
+    unused = [str(name) for name in every if name not in found]
+    return replace(read, notes=(*read.notes, *[f"columns not used: {', '.join(unused)}"] * bool(unused)))
 
 
 def as_table(events: Any, columns: Columns, max_bytes: float) -> tuple[pd.DataFrame, str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from torch_geometric.data import Data
 
 from ..errors import InputError
-from ..graphs.clock import show_time
+from ..graphs.clock import is_worded, show_time
 from ..graphs.sequence import KnownNodes, Recipe, Snapshots, make_snapshots
 from ..graphs.windows import MAX_SNAPSHOTS, cut_windows, keep_relations
 from ..storage.codec import Count, FileForm, Shape, Text, decode, require
@@ -84,8 +84,9 @@ def snapshots(
             if value is not None:
                 raise InputError(f"Expected no `{name}` with a list of graphs, one per snapshot (got {value!r}).")
         return snapshots_of_graphs(events, how, table, directed)
-    columns, lengths = Columns(src, dst, time, weight, relation, end), (every, None if window == "all" else window)
-    read = read_event_table(events, columns, periods=lengths, loops=loops, max_bytes=max_bytes)
+    columns, told = Columns(src, dst, time, weight, relation, end), (every, None if window == "all" else window)
+    moments = [moment for moment in (start, until) if not is_worded(moment)]  # a date says nothing of numbers
+    read = read_event_table(events, columns, periods=[*told, *moments], loops=loops, max_bytes=max_bytes)
     windows = cut_windows(read, every, window, start, until)
     return make_snapshots(
         keep_relations(read, windows, most_relations), windows, how, table, _room(events, nodes, table, max_bytes)

@@ -2,6 +2,7 @@
 
 Dates are read as UTC where they name no zone. A column of numbers is a date where a period is given in words ("30D"):
 seconds, milli-, micro- or nanoseconds since 1970, whichever gives years from 1971 to 2100; or days written 20240131.
+Where no period is given, whole numbers that are Unix seconds or milliseconds of the years 1995 to 2100 are dates, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import pandas as pd
 from ..arrays import IntArray
 from ..errors import InputError
 
-UNITS_OF_TIME = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+UNITS_OF_TIME = {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
+PLAINLY_UNIX = ("seconds", "milliseconds")  # what is recognised where nobody says that numbers are dates
+FIRST_YEAR, PLAIN_YEAR, LAST_YEAR = 1, 25, 130  # after 1970
 DAY = 86_400 * 10**9
 WRITTEN = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M")
 A_YEAR = r"(?:^|[^0-9])[0-9]{4}(?:[^0-9]|$)"
@@ -30,6 +33,14 @@ class Times:
 
     values: Any  # int64 or float64; nanoseconds since 1970 where they are dates
     dated: bool
+    unit: str = ""  # that numbers which are dates count since 1970
+
+    @property
+    def note(self) -> str:
+        """How times were read, where that matters: of days alone no zone does."""
+        if self.unit:
+            return f"times are Unix {self.unit}, shown in UTC"
+        return "times in UTC" if self.dated and self.grain != DAY else ""
 
     @property
     def grain(self) -> int | float:
@@ -41,8 +52,9 @@ class Times:
         return next((step for step in (DAY, 10**9) if not (self.values % step).any()), 1)
 
 
-def read_times(column: Any, what: str, *, dated: bool) -> Times:
-    """A column of dates, of text or of numbers, none of it missing; `dated` where numbers must be dates."""
+def read_times(column: Any, what: str, *, dated: bool | None) -> Times:
+    """A column of dates, of text or of numbers, none of it missing; `dated` where numbers must be dates, None where
+    they are if they look it."""
     series = pd.Series(column)  # its index says which row a cell came from
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(series.cat.categories.dtype)
@@ -66,7 +78,9 @@ def read_times(column: Any, what: str, *, dated: bool) -> Times:
     values = values.astype(np.int64) if values.dtype.kind in "biu" else values.astype(np.float64)
     if values.dtype.kind == "f" and len(values) and (values == np.rint(values)).all() and abs(values).max() < 2**53:
         values = values.astype(np.int64)
-    return Times(_from_epoch(values, what), True) if dated else Times(values, False)
+    if dated is None:
+        dated = values.dtype.kind == "i" and _unit_of(values, PLAIN_YEAR) in PLAINLY_UNIX
+    return _from_epoch(values, what) if dated else Times(values, False)
 
 
 def _read_dates(text: pd.Series[str], what: str) -> IntArray:
@@ -108,18 +122,26 @@ def _nanoseconds(dates: Any, what: str) -> IntArray:
         ) from error
 
 
-def _from_epoch(values: Any, what: str) -> IntArray:
+def _unit_of(values: Any, first: int) -> str:
+    """The unit in which these count from 1970 to years after `first` and up to 2100; nothing where none does."""
+    for unit, scale in UNITS_OF_TIME.items():
+        years = np.array([values.min(), values.max()], dtype=np.float64) * scale / (365.25 * DAY)
+        if years[0] >= first and years[1] <= LAST_YEAR:
+            return unit
+    return ""
+
+
+def _from_epoch(values: Any, what: str) -> Times:
     """Numbers that must be dates."""
     if len(values) == 0:
-        return np.zeros(0, dtype=np.int64)
+        return Times(np.zeros(0, dtype=np.int64), True)
     if values.dtype.kind == "i" and values.min() >= 19000101 and values.max() <= 21001231:
         read = pd.to_datetime(pd.Series(values).astype(str), format="%Y%m%d", errors="coerce")
         if not read.isna().any():
-            return _nanoseconds(read, what)
-    for scale in UNITS_OF_TIME.values():
-        years = np.array([values.min(), values.max()], dtype=np.float64) * scale / (365.25 * DAY)
-        if years[0] >= 1 and years[1] <= 130:
-            return np.asarray(np.rint(values * scale), dtype=np.int64)
+            return Times(_nanoseconds(read, what), True)
+    unit = _unit_of(values, FIRST_YEAR)
+    if unit:
+        return Times(np.asarray(np.rint(values * UNITS_OF_TIME[unit]), dtype=np.int64), True, unit)
     raise InputError(
         f"Expected dates in {what}, or seconds since 1970, for a period in words (got numbers from {values.min():g} to "
         f"{values.max():g}); give the period as a number, in the unit of these."

@@ -32,6 +32,7 @@ class Events:
     relation_names: tuple[str, ...]
     node: IntArray  # appearances: whoever is there at a time, with an event or without, in order of time
     node_times: IntArray | FloatArray
+    notes: tuple[str, ...] = ()  # how times were read, and columns that were not
 
     def __len__(self) -> int:
         """Number of events."""
@@ -47,7 +48,7 @@ def read_events(
     end: Any = None,
     *,
     what: str = "the events",
-    dated: bool = False,
+    dated: bool | None = False,
     loops: bool = False,
     further_nodes: tuple[Any, Any] | None = None,
 ) -> Events:
@@ -101,6 +102,7 @@ def read_events(
     return Events(
         source=numbers[0::2].astype(np.int64),
         target=numbers[1::2].astype(np.int64),
+        notes=tuple(filter(None, [times.note])),
         times=replace(times, values=times.values[order]),
         weights=None if weights is None else weights[order],
         ends=None if ends_at is None else ends_at[order],

@@ -221,10 +221,11 @@ def make_snapshots(
                 "Python a larger `max_bytes`."
             )
     words = recipe if table is None or table.x is None else recipe._replace(features="those of the node table")
+    several = [f"{len(events.relation_names)} relations"] * (events.relation is not None)
     return Snapshots(
         tuple(graphs),
         windows.names,
-        f"{windows.rule}; {words}" + (f"; {len(events.relation_names)} relations" * (events.relation is not None)),
+        "; ".join([windows.rule, str(words), *several, *events.notes]),
         tuple(zip(windows.starts.tolist(), windows.ends.tolist(), strict=True)),
         windows.dated,
         len(events) - int(windows.stop[-1]),

@@ -105,7 +105,7 @@ def plot_neighbourhood(found: Neighbourhood) -> Figure:
     handles = [Line2D([], [], marker="o", ls="", color=colour, label=name) for name, colour in known]
     handles += [
         Line2D([], [], color=COLOURS["gained"], lw=1.8, label="edge added"),
-        Line2D([], [], color=COLOURS["lost"], lw=1.8, ls=(0, (4, 3)), label="edge removed"),
+        Line2D([], [], color=COLOURS["lost"], lw=1.8, ls=(0, (4, 3)), label="edge removed or expired"),
     ]
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     axes.set_title(plain_text(e.headline), fontsize=11, fontweight="bold", loc="left")

@@ -74,12 +74,16 @@ def moves_of_blames(blames: Sequence[Blame], units: pd.DataFrame, names: dict[in
 def moves_of_flips(summary: StepSummary, units: pd.DataFrame, names: dict[int, str]) -> Moves:
     """Of the causes of flips. The share of a cause of several changes is theirs in equal parts; where a brief lists
     only the first of very many, the cause is a unit of its own."""
+    lonely = (units.kind.isin((NODE_ADDED, *NODES_GONE)) & (units.dst == NONE)).to_numpy()
+    units = units.copy()
     keys: dict[tuple[object, ...], int] = {}
     large: list[dict[str, Any]] = []
     unit, target, carried = list[int](), list[int](), list[float]()
     for place, brief in enumerate(summary.flips):
         for cause in brief.causes:
             rows = list(cause.changes)
+            if cause.node >= 0:  # nodes that came or went with an edge to that one
+                units.loc[[row for row in rows if lonely[row]], "dst"] = cause.node
             if cause.num_changes > len(rows):
                 row = keys.setdefault((cause.kind, cause.node, cause.reason), len(large))
                 if row == len(large):
@@ -92,7 +96,7 @@ def moves_of_flips(summary: StepSummary, units: pd.DataFrame, names: dict[int, s
     if large:
         more = pd.DataFrame(large).assign(dst=NONE, low=NONE, high=NONE)
         more["words"] = [
-            f"{count_changes_of(kind, number)}{f' of {names.get(node, node)}' if node >= 0 else ' elsewhere'}"
+            f"{count_changes_of(kind, number)}{f' at {names.get(node, node)}' if node >= 0 else ' elsewhere'}"
             for kind, number, node in more[["kind", "number", "src"]].itertuples(index=False)
         ]
         text = {name: "" for name in ("group", "relation", "day") if name in units}

@@ -16,7 +16,7 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
   const nameOf = new Map(around.colours.map(([label, name]) => [label, name]));
   const changed = around.edges.filter((edge) => edge[2]);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Neighbourhood of ${page.name}: ${count(around.num_nodes)} nodes, `
-    + `${sum(changed.map((edge) => (edge[2] === 1 ? edge[3] : 0)))} edges added, ${sum(changed.map((edge) => (edge[2] === 2 ? edge[3] : 0)))} removed. Arrow keys go from node to node.` });
+    + `${sum(changed.map((edge) => (edge[2] === 1 ? edge[3] : 0)))} edges added, ${sum(changed.map((edge) => (edge[2] === 2 ? edge[3] : 0)))} removed or expired. Arrow keys go from node to node.` });
   const withTitle = (node, text) => {
     node.addEventListener("mousemove", (event) => showTip(text, event.clientX, event.clientY));
     node.addEventListener("mouseleave", hideTip);
@@ -89,7 +89,7 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
   $("around-picture").replaceChildren(svg);
   const dash = (name, style) => el("span", {}, el("i", { style: `height:0;border-top:3px ${style}` }), name);
   $("around-legend").replaceChildren(...around.colours.map(([, name, colour]) => el("span", {}, el("i", { style: `background:${colour};width:12px;border-radius:50%` }), short(name, 30))),
-    dash("edge added", "solid var(--gained)"), dash("edge removed", "dashed var(--lost)"), el("span", {}, el("i", { style: "background:var(--gained);opacity:.4" }), "chosen path"));
+    dash("edge added", "solid var(--gained)"), dash("edge removed or expired", "dashed var(--lost)"), el("span", {}, el("i", { style: "background:var(--gained);opacity:.4" }), "chosen path"));
   const gathered = around.ids.filter((id) => id === GATHERED).length;
   $("around-note").textContent = `${count(around.num_nodes)} nodes from which messages reach it, before and after in one drawing.`
     + (around.classes.some(([a, b]) => a !== b) ? " In two halves: the class before and the class after." : "") + (gathered ? " The larger spots are many nodes of one distance and one class." : "");

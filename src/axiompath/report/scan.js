@@ -86,8 +86,9 @@
       ...now.words.filter(Boolean).map((text) => el("p", { class: "quiet" }, text)));
     $("facts").replaceChildren(fact("predictions moved", count(now.moved)), ...(values ? [] : [fact("flipped", count(now.flipped))]), fact("explained here", count(now.explained)),
       fact(values ? "moved in all" : "probability moved", amount(now.total), "summed over predictions"));
-    $("flips-card").hidden = !now.flows.length;
-    if (now.flows.length) drawClassFlow("class-flow", now.flows.slice(0, 40), classes, (a, b) => { $("grid-from").value = a; $("grid-to").value = b; filter.from = String(a); filter.to = String(b); grid?.refresh(); $("grid-title").scrollIntoView(); });
+    const flips = sum(now.flows.map(([, , n]) => n));
+    $("flips-card").hidden = flips < 2;
+    if (flips > 1) drawClassFlow("class-flow", now.flows.slice(0, 40), classes, (a, b) => { $("grid-from").value = a; $("grid-to").value = b; filter.from = String(a); filter.to = String(b); grid?.refresh(); $("grid-title").scrollIntoView(); });
     drawStatements(now, (name, row, s) => link(name, s ?? Math.max(chosen, 0), row));
     grid?.refresh();
   };

@@ -175,7 +175,7 @@ def survey_sentences(survey: Survey) -> list[str]:
     """What happened, in a paragraph: how many moved, from which class to which, and by how much."""
     scan, unit = survey.scan, "value" if survey.scan.output.kind == VALUE else "probability"
     sentences = [scan.summary]
-    if survey.flows:
+    if sum(count for *_, count in survey.flows) > 1:
         parts = [
             f"{count:,} from {class_word(survey.class_names, old)} to {class_word(survey.class_names, new)}"
             for old, new, count in survey.flows[:3]
@@ -184,7 +184,7 @@ def survey_sentences(survey: Survey) -> list[str]:
         sentences.append(f"Most flips: {'; '.join(parts)}{more}.")
     if survey.total > 0:
         total = f"{survey.total:,.0f}" if survey.total >= 100 else f"{survey.total:.3g}"
-        sentences.append(f"Total change in {unit}: {total}.")
+        sentences.append(f"Total change in {unit} of those explained: {total}.")
     return sentences
 
 
@@ -200,7 +200,7 @@ def describe_coverage(survey: Survey) -> str:
         return "Nothing moved."
     what = "value" if survey.scan.output.kind == VALUE else "probability"
     flips = moves.found_by == FLIPS
-    whose = f"{len(moves.moved):,} {'flips' if flips else 'predictions'}"
+    whose = f"{len(moves.moved):,} {'flip' if flips else 'prediction'}{'s' * (len(moves.moved) != 1)}"
     of = f"of the {what} that {whose} moved by"
     text = describe_coverage_of(summary, survey.num_changes, of)
     if flips:

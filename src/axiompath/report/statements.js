@@ -8,10 +8,10 @@ const drawStatements = ({ coverage, statements, spread, kinds }, link) => {
   const largest = Math.max(...statements.map((one) => one.carried), 1e-9);
   $("statements").hidden = !statements.length;
   $("statements").replaceChildren(...statements.map((one) => {
-    const moved = one.moved.map(([name, row, part]) => el("li", {}, link(name, row, one.s), ` ${plain(part, 3)}`)), single = one.predictions === 1;
+    const moved = one.moved.map(([name, row, part]) => el("li", {}, link(name, row, one.s), ` ${plain(part, 3)}`));
     return el("li", {}, el("div", { class: "head" }, el("b", {}, one.text), el("span", { class: "number" }, portion(one.carried))),
       el("div", { class: "rail" }, bar(one.carried, `var(--${one.tone})`, largest)),
-      el("p", { class: "quiet" }, `It moved ${one.predictions ? count(one.predictions) : "no"} prediction${single ? "" : "s"} by a tenth of ${single ? "its" : "their"} move or more${moved.length ? ", most of all:" : "."}`),
+      el("p", { class: "quiet" }, one.predictions > 1 ? `It moved ${count(one.predictions)} predictions by a tenth of their move or more${moved.length ? ", most of all:" : "."}` : moved.length ? "It moved:" : ""),
       ...(moved.length ? [el("ul", { class: "names" }, ...moved)] : []),
       ...(one.members.length ? [el("details", {}, el("summary", {}, one.more ? `The ${count(one.members.length)} largest of its parts` : "Its parts"),
         el("ul", { class: "parts" }, ...one.members.map(([text, part]) => el("li", {}, `${text}: ${portion(part)}`)), ...(one.more ? [el("li", {}, `and ${count(one.more)} more`)] : [])))] : []));

@@ -26,8 +26,8 @@ ENOUGH, WORTH = 0.8, 0.02  # of all that moved: from where on a further statemen
 MOST = 10  # statements
 MUCH = 0.6  # of all that moved: ten statements that carry less leave it diffuse
 LEAST_PART = 1e-3  # of all that moved: what carries less is no statement
-NEARLY = 0.9  # of the best: a smaller group that accounts for as much is stated instead
-WORTH_LISTING, GROSS = 0.01, 0.1  # of all that moved: of a kind of change, and of what held predictions back
+NEARLY = 0.9  # of the best: a smaller group that carries as much is told instead
+GROSS = 0.1  # of all that moved: what held predictions back
 NUM_MEMBERS, NUM_MOVED = 8, 5
 PARTS = (0.2, 0.4, 0.6, 0.8)  # of a diffuse change
 
@@ -97,7 +97,7 @@ def find_causes(moves: Moves, class_names: dict[int, str]) -> CauseSummary:
 
 def find_groups(levels: list[Level], by_unit: FloatArray, total: float) -> list[tuple[str, IntArray]]:
     """The level and the units of each statement, in the order in which they are found."""
-    free: BoolArray = np.ones(len(by_unit), dtype=np.bool_)
+    free: BoolArray = by_unit != 0
     found, carried = list[tuple[str, IntArray]](), 0.0
     while len(found) < MOST:
         best = _best(levels, by_unit, free)
@@ -200,7 +200,7 @@ def _words(moves: Moves, level: str, rows: IntArray, class_names: dict[int, str]
     if level == "node":
         ends = units[["src", "dst"]].to_numpy().ravel()
         node = int(pd.Series(ends[ends >= 0]).mode().iloc[0])
-        return f"{several} of {moves.names.get(node, node)}"
+        return f"{several} at {moves.names.get(node, node)}"
     if level in ("classes", "class"):
         whole = units[["low", "high"]].to_numpy()
         if level == "class":  # the one that all of them have
@@ -216,17 +216,15 @@ def _words(moves: Moves, level: str, rows: IntArray, class_names: dict[int, str]
 
 
 def describe_coverage_of(causes: CauseSummary, num_changes: int, of: str) -> str:
-    """How much the statements account for, by which kinds of changes, and what was held back; `of` says of what."""
+    """How much the statements account for, and what was held back; `of` says of what."""
     if causes.statements:
         several, num = len(causes.statements), sum(one.num_changes for one in causes.statements)
         text = (
-            f"{several} statement{'s' * (several != 1)}, {num:,} of {num_changes:,} changes, "
+            f"{several:,} cause{'s' * (several != 1)} below, {num:,} of {num_changes:,} changes, "
             f"account{'s' * (several == 1)} for {percent(causes.coverage)} {of}."
         )
     else:
         text = f"The change is diffuse: no ten changes, nodes or classes account for {percent(MUCH)} {of}."
-    kinds = [f"{kind} {percent(part)}" for kind, _, part in causes.by_kind if abs(part) >= WORTH_LISTING]
-    text = f"By kind of change: {', '.join(kinds)}. {text}"
     if causes.down < -GROSS:
         text += f" Changes pushed predictions {percent(causes.up)} the way they went, and {percent(-causes.down)} back."
     return text

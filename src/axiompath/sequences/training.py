@@ -263,10 +263,14 @@ def describe_warning(facts: dict[str, Any]) -> str:
         return ""
     rules = facts.get("rules", {"the commonest class": 0.0})
     best = max(rules, key=lambda rule: rules[rule])
+    if facts["score"] >= facts["baseline"]:
+        return (
+            f"A naive rule, {best!r}, does as well as the model ({facts['baseline']:.1%} against "
+            f"{facts['score']:.1%}): the model adds little to it."
+        )
     return (
-        f"The model does not beat a naive rule ({facts['score']:.1%} against {facts['baseline']:.1%} by {best!r}): "
-        "do not read its answers as facts about nodes or pairs. Give your own model (--model), features (--nodes) "
-        "or more labels."
+        f"The model is worse than a naive rule ({facts['score']:.1%}; {best!r} has {facts['baseline']:.1%}): do not "
+        "act on what it predicts. Give your own model (--model), features (--nodes) or more labels."
     )
 
 

@@ -267,9 +267,9 @@ def _do_step(folder: Path, step: Step, made: Snapshots, held: WatchProgress, pac
     )  # fmt: skip
     title = f"What moved: {step.before} → {step.after}"
     scan.report(scan.folder.with_suffix(".html"), title=title, num_pages=pace.top)
-    counts, score = made[step.number - 1 : step.number + 1].to_frame().iloc[1], None
+    counts, score, change = made[step.number - 1 : step.number + 1].to_frame().iloc[1], None, explainer.change
     if held.facts["task"] == NODES and after.get("y") is not None:
-        logits = explainer.change.logits_after[find_numbers(explainer.change.after.node_ids, after.n_id.numpy())[0]]
+        logits = change.logits_after[find_numbers(change.after.node_ids, after.n_id.numpy())[0]]
         score = right_share(after, logits, np.array(held.seen, dtype=np.int64), clues=held.facts["clues"])
     numbers, found = scan.manifest, scan.flips()
     first = None if found is None else next(iter(found.flips + found.others), None)
@@ -277,7 +277,9 @@ def _do_step(folder: Path, step: Step, made: Snapshots, held: WatchProgress, pac
         step.before, step.after, int(counts.edges_added), int(counts.edges_removed), explainer.num_shared,
         int(numbers["num_moved"]), int(numbers["num_flipped"]), int(numbers["num_explained"]), score,
         int(counts.edges_expired), 0 if found is None else found.num_reached,
-        0.0 if found is None else found.share_by_time, "" if first is None else first.summary(),
+        0.0 if found is None else found.share_by_time,
+        float(change.output.apart(change.logits_before, change.logits_after).sum()),
+        "" if first is None else first.summary(),
     )  # fmt: skip
 
 

@@ -55,6 +55,7 @@ class WatchedStep:
     edges_expired: Counted = 0  # their last event is older than the window
     num_reached: Counted = 0  # flips of which what did it is known
     by_time: Share = 0.0  # of what these moved by: the part that is due only to time
+    moved_by: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # probability, or value, summed over predictions
     answer: Text = ""  # of the largest flip: what happened, what did it, what would undo it
 
 
@@ -151,9 +152,14 @@ class Watch:
 
     @property
     def largest(self) -> int:
-        """The step at which the largest share of predictions flipped, from 1; the first of several."""
+        """The step at which the largest share flipped, from 1, the first of equals; where none did, that moved most."""
         steps = self.progress.steps
-        return 1 + max(range(len(steps)), key=lambda i: steps[i].num_flipped / max(steps[i].num_predicted, 1))
+
+        def size(place: int) -> tuple[float, float]:
+            step, predicted = steps[place], max(steps[place].num_predicted, 1)
+            return step.num_flipped / predicted, 0.0 if step.num_flipped else step.moved_by / predicted
+
+        return 1 + max(range(len(steps)), key=size)
 
     @property
     def findings(self) -> list[str]:
@@ -166,13 +172,15 @@ class Watch:
         predicted = f"{step.num_predicted:,} {unit}s{' asked for' * (settings['task'] == LINKS_TASK)}"
         lines = [
             f"Largest step, {step.before} to {step.after}: {step.num_flipped:,} of {predicted} went to another "
-            f"{answer}; {step.edges_added:,} edges were added, {step.edges_expired:,} expired and "
-            f"{step.edges_removed:,} were removed."
+            f"{answer}; {step.edges_added:,} edges were added, {step.edges_expired:,} expired because time passed, and "
+            f"{step.edges_removed:,} were removed by events."
         ]
         if step.num_flipped and step.by_time > 0.5:
             lines.append(describe_time(step.by_time, str(settings["window"])))
         if step.answer:
-            lines.append(f"Its largest flip: {step.answer}" if step.num_flipped else step.answer)
+            lines.append(
+                f"Its largest flip: {step.answer}" if step.num_flipped else f"What moved the most: {step.answer}"
+            )
         lines.append(
             f"Over {len(frame)} step{'s' * (len(frame) > 1)}, {frame.num_moved.sum():,} predictions moved and "
             f"{frame.num_flipped.sum():,} went to another {answer}; {frame.num_explained.sum():,} are explained."
@@ -180,7 +188,8 @@ class Watch:
         missed = int((frame.num_flipped - frame.num_reached).clip(lower=0).sum())
         if missed:
             lines.append(
-                f"{missed:,} flips have no cause, because the time ran out; a larger `flip_seconds` allows more."
+                f"For {missed:,} of {frame.num_flipped.sum():,} flips there was no time to find what did them; "
+                "--flip-seconds gives more."
             )
         share = frame.num_flipped / frame.num_predicted.clip(lower=1)
         worst, usual = int(share.to_numpy().argmax()), float(share.median())
@@ -191,8 +200,8 @@ class Watch:
         most = settings.get("pairs")
         if most is not None and (frame.num_predicted >= most).any():
             lines.append(
-                f"At most {most:,} pairs are predicted per step, drawn from those that came or went; --pairs sets the "
-                "number."
+                f"{most:,} pairs asked for at a step, the limit; they are drawn from those that came or went. --pairs "
+                "raises it."
             )
         known = frame.score.dropna()
         if len(known) > 1:
@@ -205,7 +214,7 @@ class Watch:
     def __str__(self) -> str:
         """Everything in words, and the steps as a table."""
         frame = self.to_frame()
-        frame = frame.drop(columns="answer", errors="ignore")
+        frame = frame.drop(columns=["answer", "moved_by"], errors="ignore")
         if "score" in frame and frame.score.isna().all():
             frame = frame.drop(columns="score")
         table = "" if frame.empty else "\n" + frame.round(3).to_string(index=False, max_rows=SHOWN_STEPS)

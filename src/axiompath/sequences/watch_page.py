@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 1000  # flips in the table that is searched
 MOST_MOVERS = 20
+LEAST_BY_TIME = 0.005  # less is not told as a percentage
 
 
 class Seen(NamedTuple):
@@ -71,7 +72,9 @@ def build_page(found: Watch, important: Mapping[str, float]) -> str:
     lines = [sentence for sentence in describe_training(facts, first) if sentence != warning]
     blocks: list[Block] = [Prose([*([warning] if warning else []), *found.findings], lead=True)]
     if steps:
-        blocks += [_strips(steps), *_answers(found, seen), _movers(seen), _flips(found, seen), _steps(found)]
+        answers = list(_answers(found, seen))
+        blocks += [answers.pop(found.largest - 1), _strips(steps), _steps(found), _movers(seen), _flips(found, seen)]
+        blocks += answers
     model: list[Block] = [Prose([*lines, f"The graphs: {found.progress.settings['rule']}."])]
     if training_table(facts):
         model.append(_networks(facts))
@@ -109,12 +112,13 @@ def _strips(steps: tuple[WatchedStep, ...]) -> Block:
 
     rows = [
         Strip("flips", [step.num_flipped for step in steps]),
-        Strip("moved", [step.num_moved for step in steps], "soft"),
+        Strip("moved by", [step.moved_by for step in steps], "soft"),
         Strip("edges added", [step.edges_added for step in steps], "gained"),
         Strip("edges removed", [step.edges_removed for step in steps], "lost"),
         Strip("edges expired", [step.edges_expired for step in steps], "lost"),
     ]
-    return Strips("Over time", [step.after for step in steps], rows)
+    note = "Each column is a step; moved by: the probability or value, summed over predictions."
+    return Strips("Over time", [step.after for step in steps], rows, note)
 
 
 def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
@@ -129,13 +133,13 @@ def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
             for one in some
         ]  # fmt: skip
         by_time = f" {min(step.by_time, 1.0):.0%} of the change is due only to time." * (
-            step.num_flipped > 0 and step.by_time > 0
+            step.num_flipped > 0 and step.by_time >= LEAST_BY_TIME
         )
-        missed = f" {step.num_flipped - step.num_reached:,} were not analysed in time." * (
-            step.num_flipped > step.num_reached
-        )
+        left = step.num_flipped - step.num_reached
+        missed = f" For {left:,} there was no time to find what did them." * (left > 0)
         note = f"{step.num_flipped:,} of {step.num_predicted:,} went to another {found.answer}.{by_time}{missed}"
-        yield Answers(f"{step.before} → {step.after}", lines, note, _page_of(number))
+        largest = "Largest step: " * (number == found.largest)
+        yield Answers(f"{largest}{step.before} → {step.after}", lines, note, _page_of(number))
 
 
 def _movers(seen: list[Seen]) -> Block:
@@ -171,7 +175,13 @@ def _flips(found: Watch, seen: list[Seen]) -> Block:
             f"{brief.class_name(brief.class_before)} → {brief.class_name(brief.class_after)}",
             Cell(f"{before} → {after}", value=abs(brief.moved)), brief.causes[0].words if brief.causes else "",
         ])  # fmt: skip
-    columns = [Column("Name"), Column("Step to"), Column("Went"), Column("Probability", number=True), Column("Cause")]
+    columns = [
+        Column("Name"),
+        Column("Step to"),
+        Column("Went"),
+        Column("Probability", number=True),
+        Column("First cause"),
+    ]
     note = f"The {MOST_LISTED:,} largest of {len(flipped):,}." if len(flipped) > MOST_LISTED else ""
     return Table("Flips of all steps", columns, rows, note)
 
@@ -181,7 +191,7 @@ def _steps(found: Watch) -> Block:
 
     steps = found.progress.steps
     judged = any(step.score is not None for step in steps)
-    heads = ("Edges added", "Removed", "Expired", "Moved", f"To another {found.answer}", "Explained")
+    heads = (f"To another {found.answer}", "Moved by", "Edges added", "Removed", "Expired", "Predicted", "Explained")
     columns = [Column("Step"), *(Column(head, number=True) for head in heads), *[Column("Right", number=True)] * judged]
     most = max((step.num_flipped / max(step.num_predicted, 1) for step in steps), default=0.0) or 1.0
     rows: list[Row] = []
@@ -189,9 +199,8 @@ def _steps(found: Watch) -> Block:
         share = step.num_flipped / max(step.num_predicted, 1)
         flipped = Cell(f"{step.num_flipped:,} ({share:.1%})", bar=share / most, value=share)
         row: list[Cell | str | float | None] = [
-            Cell(f"{step.before} → {step.after}", _page_of(number)), float(step.edges_added),
-            float(step.edges_removed), float(step.edges_expired), float(step.num_moved), flipped,
-            float(step.num_explained),
+            Cell(f"{step.before} → {step.after}", _page_of(number)), flipped, step.moved_by, float(step.edges_added),
+            float(step.edges_removed), float(step.edges_expired), float(step.num_predicted), float(step.num_explained),
         ]  # fmt: skip
         rows.append([*row, *([None if step.score is None else Cell(f"{step.score:.1%}", value=step.score)] * judged)])
     note = "Right: accuracy after the step, on labelled nodes held out from training." * judged
