@@ -14,7 +14,7 @@ from axiompath.network.coefficients import Factor, Identity
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network, run_pair
 from axiompath.network.messages import SENDER, Delivered, Gathered
 from axiompath.paths.attribution import attribute_paths
-from axiompath.paths.search import sum_paths
+from axiompath.paths.search import sum_each
 from axiompath.paths.walk import count_paths, walk_paths
 from support.effort import examples
 from support.evolutions import HOMOGENEOUS_NAMES, attributed_pairs, edge_networks, widened
@@ -39,7 +39,7 @@ def test_paths_over_edges_equal_the_literal_twin(network, graphs):
     causes = attribute_paths(change, walk_paths(change, targets)).causes
     for target, own, count in zip(targets, causes, count_paths(change)[targets], strict=True):
         tolerance = 1e-9 * max(1.0, np.abs(own).max()) * max(1, count)
-        np.testing.assert_allclose(sum_paths(change, target), own, atol=tolerance)
+        np.testing.assert_allclose(sum_each(change, np.array([target]))[0], own, atol=tolerance)
 
 
 @settings(relaxed, max_examples=examples(60))

@@ -20,7 +20,7 @@ from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.paths import search
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.chosen import walk_chosen
-from axiompath.paths.search import Limits, known_of, search_of, sum_paths
+from axiompath.paths.search import Limits, known_of, search_of, sum_each
 from axiompath.paths.table import list_order
 from axiompath.paths.walk import count_paths, walk_paths
 from axiompath.scan import plan, work
@@ -96,7 +96,7 @@ def test_some_paths_are_attributed_as_they_are_in_a_list(change, seed):
 def test_causes_are_summed_without_walking(change):
     for target in np.flatnonzero(count_paths(change) > 0).tolist():
         _, shares, scale = listed(change, target)
-        causes = sum_paths(change, target)
+        causes = sum_each(change, np.array([target]))[0]
         np.testing.assert_allclose(causes, shares.causes[0], rtol=0, atol=1e-11 * scale)
         total = change.after_pass.logits[target] - change.before_pass.logits[target]
         if change.in_both[target]:

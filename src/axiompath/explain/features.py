@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import IntArray
 from ..change.comparison import Change
 from ..errors import InputError
 from ..graphs.labels import insert_beside, label_nodes, name_edges
-from ..outputs import CLASSES
 from ..paths.leaf_columns import ColumnShares, join_columns, share_columns, share_columns_of_paths
 from .engine import PathEngine
+from .remains import column_weights
 from .replay import own_paths
 
 
@@ -47,7 +47,7 @@ def list_features(engine: PathEngine, row: int, paths: Any = None, names: Any = 
             "column": column,
             "before": shares.before,
             "after": shares.after,
-            "share": shares.shares @ _view(change, row),
+            "share": shares.shares @ column_weights(change, np.array([row]))[0],
         }
     )
     if given is not None:
@@ -114,12 +114,3 @@ def _mean(parts: Sequence[ColumnShares]) -> ColumnShares:
 def _leaves(paths: IntArray) -> IntArray:
     """The first node of each path: its leaf, or where its bias is."""
     return np.asarray(paths[np.arange(len(paths)), (paths < 0).sum(axis=1)])
-
-
-def _view(change: Change, row: int) -> FloatArray:
-    """Weights of the logits in `share`, as an Explanation's `view` has them."""
-    output, before, after = change.output, change.logits_before[row], change.logits_after[row]
-    old, new = output.label_pair(before, after)
-    if output.kind == CLASSES and old == new:
-        return np.asarray(output.slopes(np.array([new]), before[None], after[None])[0])
-    return output.weights(old, new, len(before))

@@ -203,13 +203,8 @@ def search_of(change: Change) -> Search:
     return held if held is not None else _SEARCHES.setdefault(change, Search(change))
 
 
-def sum_paths(change: Change, root: int) -> FloatArray:
-    """What all altered paths of a root contribute together, by cause, [len(KINDS), num_classes]."""
-    return np.asarray(sum_each(change, np.array([root]))[0])
-
-
 def sum_each(change: Change, roots: IntArray) -> FloatArray:
-    """The same of each root, [num_roots, len(KINDS), num_classes]."""
+    """What all altered paths of each root contribute together, by cause, [num_roots, len(KINDS), num_classes]."""
     return sum_causes_of(change, roots, known_of(change).sums)
 
 
