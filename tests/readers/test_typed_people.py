@@ -312,9 +312,7 @@ def test_a_relation_that_an_rgcn_was_not_made_for_is_said_to_be_one():
 
 # ---- models that nobody reads ---------------------------------------------------------------------------------------
 UNREAD = {
-    "LINKX": lambda: models.LINKX(10, 5, 6, 3, 2),
     "GraphUNet": lambda: models.GraphUNet(5, 6, 3, 2),
-    "NeuralFingerprint": lambda: models.NeuralFingerprint(5, 6, 3, 2),
 }
 
 

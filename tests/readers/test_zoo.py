@@ -439,6 +439,18 @@ TRIED_MODELS = {
         "looked into: its convolution, norm, activation and skip",
         [lambda block=block: Deep(block) for block in ("res+", "res", "dense", "plain")],
     ),
+    **{
+        name: ("read by its operations", [])  # see the table of readers/zoo
+        for name in (
+            "AttentiveFP",
+            "LINKX",
+            "LightGCN",
+            "MetaLayer",
+            "NeuralFingerprint",
+            "Polynormer",
+            "SignedGCN",
+        )
+    },
     "RECT_L": ("looked into: a convolution and a linear map", [lambda: models.RECT_L(3, 6)]),
     "PMLP": (
         "looked into: linear maps, and the messages that it passes at evaluation",

@@ -77,6 +77,38 @@ def test_contributions_of_consecutive_steps_sum_to_the_change_from_first_to_last
         assert story.residual <= 1e-11 * scale
 
 
+class Agreeing(torch.nn.Module):
+    """Neighbours count as much as they point the same way: coefficients that follow no rule of structure."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(4, 5), torch.nn.Linear(5, 3)
+
+    def forward(self, x, edge_index):
+        h = torch.relu(self.first(x))
+        unit = h / h.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        senders, receivers = edge_index
+        alike = (unit[senders] * unit[receivers]).sum(dim=1).exp()
+        total = torch.zeros(len(x), dtype=h.dtype).index_add(0, receivers, alike).clamp(min=1e-12)
+        shares = (alike / total[receivers])[:, None]
+        return self.last(h + torch.zeros_like(h).index_add(0, receivers, shares * h[senders]))
+
+
+def test_a_model_without_rules_for_other_graphs_has_stories_of_those_that_moved_most():
+    torch.manual_seed(0)
+    model = Agreeing().double().eval()
+    x = torch.randn(6, 4, dtype=torch.float64)
+    edges = [[(0, 1), (1, 2), (2, 3)], [(0, 1), (4, 2), (2, 3)], [(0, 1), (4, 2), (3, 5)]]
+    graphs = [Data(x=x, edge_index=torch.tensor(pairs).t()) for pairs in edges]
+    assert Explainer(model, *graphs[:2]).change.network.recorded
+    stories = build_stories(model, graphs)
+    assert len(stories)
+    for story in stories:
+        with torch.no_grad():
+            theirs = [model(data.x, data.edge_index)[story.target].numpy() for data in graphs]
+        np.testing.assert_allclose(story.logits, theirs, atol=1e-9)
+
+
 @settings(max_examples=20, deadline=None)
 @given(graphs=graph_sequences())
 def test_without_activations_every_single_path_sums_over_the_steps(graphs):

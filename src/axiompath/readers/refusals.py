@@ -45,9 +45,6 @@ REASONS: dict[type, str] = {
     pyg.norm.MessageNorm: "scales messages by the length of features, a product of the two; train without it.",
 }
 
-_rows_of_nodes = (
-    "has learnt a row for every single node, which another graph's nodes lack; put these rows into `x`, and use "
-)
 _learnt_rows = (
     "answers with a row that it has learnt for each node, and passes no messages; put the rows into `x` of a model "
     "that passes messages."
@@ -56,41 +53,30 @@ _molecules = (
     "makes its edges, and non-linear messages, from the positions of atoms; use GINEConv with distances as edge "
     "features."
 )
-_all_nodes = "lets every node attend to all others through sums over all nodes; use GPSConv."
 _answers = "propagates labels, which are answers, not features; explain the model whose answers it smooths."
 
 # Models that can never be read; refused before they run.
 WHOLE_MODELS: dict[type, str] = {
     models.Node2Vec: _learnt_rows,
     models.MetaPath2Vec: _learnt_rows,
-    models.LINKX: _rows_of_nodes + "a convolution on the edges.",
-    models.LightGCN: _rows_of_nodes + "LGConv on them.",
     models.RENet: "reads a history of events for each pair, one recurrent step per time; use a model of one graph.",
     models.TGNMemory: "keeps a memory that only new events change; explain the model that reads it, with the "
     "memory as `x`.",
     models.DeepGraphInfomax: "answers for a corrupted graph besides the real one; explain its `encoder`.",
     models.GraphUNet: "selects nodes by the order of their scores, and makes its own edges; use GCN.",
-    models.SignedGCN: "takes two sets of edges, positive and negative; put both into `edge_index`, the sign into "
-    "`edge_type`, and use RGCNConv.",
     models.SchNet: _molecules,
     models.DimeNet: _molecules,
     models.DimeNetPlusPlus: _molecules,
     models.ViSNet: _molecules,
     models.GNNFF: _molecules,
     models.GPSE: "starts from random features of every node, so that its answer is random; use GPSConv.",
-    models.AttentiveFP: "attends repeatedly from a pooled graph to its nodes; use GATConv and global_add_pool.",
     models.LabelPropagation: _answers,
     models.CorrectAndSmooth: _answers,
-    models.MetaLayer: "calls your own models on both ends of every edge and on whole graphs; write it as a "
-    "MessagePassing module, and register a reader.",
     models.MaskLabel: "looks up labels, which are answers, not features; put them into `x`.",
-    models.SGFormer: _all_nodes,
-    models.Polynormer: _all_nodes,
+    models.SGFormer: "lets every node attend to all others through sums over all nodes; use GPSConv.",
     models.LPFormer: "attends from pairs to nodes that it selects by its own matrix; use GAE.",
     models.GroupAddRev: "frees intermediate values while it runs, so that its steps cannot be recorded; use "
     "DeepGCNLayer.",
-    models.NeuralFingerprint: "adds up softmaxes of every layer, which are not weighted sums; use MFConv and "
-    "global_add_pool.",
     models.ARLinkPredictor: "passes no messages: it answers only from features, edge by edge; use GAE.",
 }
 

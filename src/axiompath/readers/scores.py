@@ -18,7 +18,7 @@ from ..network.coefficients import Factor, Identity, Rule
 from .bases import Base, Bases
 from .forms import Form, Term, base_form, concatenate
 from .tape import UnreadableModel
-from .traced.reader import Both, Reader
+from .traced.reader import Both, GraphsAreInside, Reader
 from .traced.rows import EDGES, NODES, Indices, Recorded
 from .traced.values import Value, rule_of
 
@@ -85,7 +85,7 @@ class Attended:
         try:
             read = self.reader.read(score).arranged()
             return [self._shares(value, read, ways)]
-        except (UnreadableModel, InputError, Unknown):
+        except (UnreadableModel, InputError, Unknown, GraphsAreInside):
             return []
 
     def _score_of(self, value: Both) -> Both | None:

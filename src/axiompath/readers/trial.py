@@ -57,10 +57,6 @@ def copy_model(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise WrongKind(f"Expected `model` to be a torch.nn.Module (got {type(model).__name__}).")
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-    if isinstance(model, torch.jit.ScriptModule):
-        raise UnreadableModel(
-            "The model is a TorchScript module, whose operations cannot be recorded; pass the original nn.Module."
-        )
     lazy = [name for name, value in model.named_parameters() if nn.parameter.is_lazy(value)]
     if lazy:
         raise UnreadableModel(

@@ -392,7 +392,7 @@ def _predict_with(engine: PathEngine, snapshots: Sequence[Any], among: IntArray)
 
 
 def _predict_by_steps(first: Step, sequence: _Aligned, among: IntArray) -> Iterator[Predicted]:
-    """The same where each snapshot has a model of its own, which must be read on its graphs."""
+    """The same where a model must be read on each pair of graphs: each has its own, or none has rules for others."""
     wanted = [as_target(number) for number in among]
     for step in chain([first], sequence.steps(range(2, len(sequence.graphs)))):
         if isinstance(step.explainer.session, WindowSession):

@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch_geometric import nn as pyg
 from torch_geometric.utils import to_dense_adj
 
 
@@ -269,3 +270,47 @@ class FusedAffine(nn.Module):
     def forward(self, x, adj):
         support = torch.addmm(self.bias, x, self.first)
         return self.out(torch.relu(torch.sparse.addmm(self.root(x), adj, support, beta=0.5, alpha=0.5)))
+
+
+class StackedRelations(nn.Module):
+    """A dense matrix for each relation, all of them in one einsum."""
+
+    def __init__(self):
+        super().__init__()
+        self.maps, self.root, self.out = nn.Parameter(torch.empty(2, 4, 5)), nn.Linear(4, 5), nn.Linear(5, 3)
+
+    def forward(self, x, edge_index, edge_type):
+        n = x.size(0)
+        matrices = torch.zeros(2, n, n, dtype=x.dtype)
+        matrices[edge_type, edge_index[1], edge_index[0]] = 1.0
+        matrices = matrices / matrices.sum(dim=-1, keepdim=True).clamp(min=1.0)
+        return self.out(torch.relu(self.root(x) + torch.einsum("rij,jd,rde->ie", matrices, x, self.maps)))
+
+
+class RowsOfTheMatrix(nn.Module):
+    """LINKX: a linear map of each row of the adjacency matrix, beside one of the features."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.features, self.out = nn.Linear(9, 5), nn.Linear(4, 5), nn.Linear(5, 3)
+
+    def forward(self, x, edge_index):
+        n = x.size(0)
+        ones = torch.ones(edge_index.size(1), dtype=x.dtype)
+        matrix = torch.sparse_coo_tensor(edge_index.flip(0), ones, (n, n)).to_dense()
+        return self.out(torch.relu(self.rows(matrix) + self.features(x)))
+
+
+class PooledTwice(nn.Module):
+    """DiffPool on a batch of one: clusters, a smaller graph, and a convolution on it."""
+
+    def __init__(self):
+        super().__init__()
+        self.assign, self.embed = pyg.DenseGCNConv(4, 3), pyg.DenseGCNConv(4, 5)
+        self.conv, self.out = pyg.DenseGraphConv(5, 5), nn.Linear(5, 3)
+
+    def forward(self, x, edge_index):
+        adj = to_dense_adj(edge_index, max_num_nodes=x.size(0)).to(x.dtype)
+        shares, h = torch.softmax(self.assign(x, adj), dim=-1), torch.relu(self.embed(x, adj))
+        h, adj = shares.transpose(1, 2) @ h, shares.transpose(1, 2) @ adj @ shares
+        return self.out(self.conv(h, adj).mean(dim=1))

@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch_geometric.nn import GCNConv, GINConv, global_add_pool, global_max_pool, global_mean_pool
-from torch_geometric.utils import softmax
+from torch_geometric.nn import GCNConv, GINConv, MetaLayer, global_add_pool, global_max_pool, global_mean_pool
+from torch_geometric.utils import scatter, softmax
 
 
 class MeanPool(nn.Module):
@@ -241,3 +241,44 @@ class CollaborativeFilter(nn.Module):
             layers.append(F.normalize(x, p=2, dim=1))
         out = torch.cat(layers, dim=1)
         return (out[pairs[0]] * out[pairs[1]]).sum(dim=1)
+
+
+class MapOfParts(nn.Module):
+    """Two layers on several tensors side by side."""
+
+    def __init__(self, width, out):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, 5), nn.ReLU(), nn.Linear(5, out))
+
+    def forward(self, *parts):
+        return self.layers(torch.cat(parts, dim=1))
+
+
+class OfEdges(MapOfParts):
+    def forward(self, senders, receivers, edge_attr, u, batch):
+        return super().forward(senders, receivers, edge_attr, u[batch])
+
+
+class OfNodes(MapOfParts):
+    def forward(self, x, edge_index, edge_attr, u, batch):
+        heard = scatter(edge_attr, edge_index[1], dim=0, dim_size=x.size(0), reduce="mean")
+        return super().forward(x, heard, u[batch])
+
+
+class OfGraphs(MapOfParts):
+    def forward(self, x, edge_index, edge_attr, u, batch):
+        return super().forward(u, scatter(x, batch, dim=0, reduce="mean"))
+
+
+class MessagesAndGlobals(nn.Module):
+    """MetaLayer twice: models of edges, of nodes and of whole graphs, which hear one another."""
+
+    def __init__(self):
+        super().__init__()
+        self.start = nn.Parameter(torch.empty(1, 2))
+        self.first, self.last = (MetaLayer(OfEdges(13, 3), OfNodes(9, 4), OfGraphs(6, out)) for out in (2, 3))
+
+    def forward(self, x, edge_index, edge_attr, batch):
+        u = self.start.expand(int(batch.max()) + 1, -1)
+        x, edge_attr, u = self.first(x, edge_index, edge_attr, u, batch)
+        return self.last(x, edge_index, edge_attr, u, batch)[2]

@@ -147,3 +147,20 @@ class SqueezeAndExcite(nn.Module):
     def forward(self, x, edge_index):
         h = F.relu(self.linear(x + neighbour_sum(x, edge_index)))
         return self.out(h * torch.sigmoid(self.gate(h.mean(dim=0, keepdim=True))))
+
+
+class PaddedTypedGates(nn.Module):
+    """GGNN: features padded to the width of the state, a matrix for each type of edge, a GRU, a gated readout."""
+
+    def __init__(self):
+        super().__init__()
+        self.maps, self.cell = nn.Parameter(torch.empty(2, 5, 5)), nn.GRUCell(5, 5)
+        self.gate, self.out = nn.Linear(9, 1), nn.Linear(5, 3)
+
+    def forward(self, x, edge_index, edge_type, batch):
+        h = F.pad(x, (0, 1))
+        for _ in range(2):
+            message = torch.bmm(h[edge_index[0]].unsqueeze(1), self.maps[edge_type]).squeeze(1)
+            h = self.cell(torch.zeros_like(h).index_add_(0, edge_index[1], message), h)
+        gated = torch.sigmoid(self.gate(torch.cat([h, x], dim=1))) * torch.tanh(h)
+        return self.out(torch.zeros(int(batch.max()) + 1, 5, dtype=x.dtype).index_add(0, batch, gated))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch_geometric.data import Data
+from torch_geometric.nn import models
 
 from support.convolutions import randomise
 
@@ -116,6 +117,21 @@ def stacked(layer, *arguments):
     return lambda: passing.Stacked(layer, *arguments)
 
 
+def rank_pairs(model, data):
+    """The score of each pair."""
+    return model(data.edge_index, data.edge_label_index)
+
+
+def on_both_sets(model, data):
+    """Edges of two kinds."""
+    return model(data.x, data.edge_index, data.edge_index2)
+
+
+def on_batch(model, data):
+    """Nodes of several graphs."""
+    return model(data.x, data.edge_index, data.batch)
+
+
 ROWS = [
     # Layers on PyG's MessagePassing
     Row("tutorial GCN layer", passing.TutorialGCN, end="log_softmax"),
@@ -157,6 +173,9 @@ ROWS = [
     Row("two-hop neighbours apart", adjacency.TwoHopNeighbours),
     Row("three experts and a gate", adjacency.ThreeExperts, **on_matrix()),
     Row("addmm and sparse.addmm", adjacency.FusedAffine, WEIGHTED, call=lambda m, d: m(d.x, dense(d).to_sparse())),
+    Row("relations in one einsum", adjacency.StackedRelations, TYPE),
+    Row("rows of the matrix", adjacency.RowsOfTheMatrix, nodes=False),
+    Row("DiffPool", adjacency.PooledTwice),
     # Gathering and scattering
     Row("GraphSAGE by index_add", scattering.SageByHand),
     Row("scaled on both sides", scattering.ScaledOnBothSides),
@@ -207,6 +226,7 @@ ROWS = [
         "two snapshots in turn", recurring.TwoSnapshots, ("edge_index2",),
         call=lambda m, d: m(d.x, [d.edge_index, d.edge_index2]),
     ),
+    Row("GGNN with types of edges", recurring.PaddedTypedGates, (*TYPE, *BATCH)),
     Row("highway", recurring.Highway, **on_matrix(row_normalised)),
     Row("T-GCN cell", recurring.GraphGru, **on_matrix(row_normalised)),
     Row("feature modulation", recurring.FeatureModulation),
@@ -244,6 +264,14 @@ ROWS = [
     Row("LightGCN on features", reading_out.LightRecommender, **RECOMMENDER),
     Row("LightGCN on embeddings", reading_out.EmbeddingRecommender, **RECOMMENDER),
     Row("NGCF", reading_out.CollaborativeFilter, **RECOMMENDER),
+    # Models of PyG
+    Row("PyG's LightGCN", lambda: models.LightGCN(9, 4, 2), call=rank_pairs, **LINK, nodes=False),
+    Row("PyG's LINKX", lambda: models.LINKX(9, 4, 5, 3, 1), nodes=False),
+    Row("PyG's SignedGCN", lambda: models.SignedGCN(4, 6, 2), ("edge_index2",), call=on_both_sets),
+    Row("PyG's AttentiveFP", lambda: models.AttentiveFP(4, 5, 3, 3, 2, 2), (*ATTR, *BATCH)),
+    Row("PyG's Polynormer", lambda: models.Polynormer(4, 6, 3), BATCH, end="log_softmax"),
+    Row("PyG's NeuralFingerprint", lambda: models.NeuralFingerprint(4, 6, 3, 2), BATCH, call=on_batch),
+    Row("PyG's MetaLayer", reading_out.MessagesAndGlobals, (*ATTR, *BATCH)),
     # Ways of writing
     Row("forward(data)", ways.TakesData, call=lambda m, d: m(d), end="log_softmax"),
     Row("Lightning", ways.LightningLike, call=lambda m, d: m(d)),

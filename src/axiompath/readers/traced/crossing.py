@@ -19,7 +19,7 @@ from ...network.readouts import End
 from ..forms import Form, Term, concatenate
 from .columns import affine, linear, moved, total
 from .elementwise import KNOWN, OTHERS, of_calls
-from .reader import Step
+from .reader import GraphsAreInside, Step
 from .rows import EDGES, Axis, Recorded
 from .tape import FEATURE, PARAMETER
 from .values import Origin, Value, distinct_pairs, in_rows, rule_of
@@ -79,7 +79,8 @@ def gather(step: Step) -> Value:
     pair = _end_of(step)
     if pair is not None and value.axis.root is reader.nodes.root:
         return _end_value(step, value, pair, (places[0], places[1]))
-    if value.axis.root.of_graphs and (len(rows[0]), len(rows[1])) == reader.nodes.sizes:
+    along_edges = "edge_index" in reader.traces[1].fields_of(step.inputs[1][1])
+    if value.axis.root.of_graphs and not along_edges and (len(rows[0]), len(rows[1])) == reader.nodes.sizes:
         spread = reader.spread(value, (rows[0], rows[1]), reader.nodes)
         reader.note(step, "every node receives what its graph holds")
         return replace(spread, places=(places[0], places[1]))
@@ -87,6 +88,8 @@ def gather(step: Step) -> Value:
         given = _given_to(step, value, found, (rows[0], rows[1]), places)
         if given is not None:
             return given
+        if not reader.graphs_inside:
+            raise GraphsAreInside
     axis = reader.edges_from(value.axis, (rows[0], rows[1]))
     form = reader.gathered(value, (rows[0], rows[1]), axis)
     reader.note(step, f"gather: rows of {value.axis.root.kind} along edges")

@@ -209,7 +209,9 @@ def product_of_matrices(step: Step, offset: int) -> Value:
             )
     shares = [i for i in (0, 1) if len(shape) == 3 and is_normalised(reader, step.inputs[offset + i])]
     if len(shares) == 1:
-        return structure_by_row(step, offset + 1 - shares[0], offset + shares[0])
+        other = value if shares[0] == 0 else reader.read(left)
+        if other.row_dimension() != (1 if shares[0] == 0 else 2):  # the products are not added up over rows
+            return structure_by_row(step, offset + 1 - shares[0], offset + shares[0])
     return _contracted(step, reader.read(left), value, offset)
 
 
