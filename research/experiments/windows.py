@@ -215,6 +215,8 @@ def measure(series: Series, model: nn.Module, *, steps: int, targets: int, undos
 
 def count_needed(shares: Any) -> tuple[int, int]:
     """How many, in the direction of their sum and largest first, make nine tenths of it; and of how many."""
+    if not len(shares):  # no news reached it
+        return 0, 0
     total = shares.sum()
     towards = np.sort(shares * np.sign(total))[::-1]
     return int(np.argmax(np.cumsum(towards) >= NINE_TENTHS * abs(total))) + 1, len(shares)
