@@ -1,6 +1,8 @@
 """Blame and undo of every flip of a scan: the summary, its table, and what the time leaves out."""
 
 import json
+import re
+from dataclasses import fields
 
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from axiompath import InputError
 from axiompath.datasets import drifting_events
 from axiompath.explain.moved import find_flipped
 from axiompath.scan import flips as flips_file
+from support.repository import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +74,21 @@ def test_a_damaged_summary_is_refused(explainer, tmp_path):
     (scan.folder / "manifest.json").unlink()
     with pytest.raises(InputError, match=r"summary.json is something else"):
         explainer.scan(tmp_path / "s", 2, flip_seconds=600, workers=1, progress=False)
+
+
+def test_the_fields_of_the_files_are_documented():
+    page = (ROOT / "docs" / "how-to-scan.md").read_text()
+    told = page[page.index("### For other programs") :].split("\n## ")[0]
+    first, second = told.split("`flips.parquet` has one row per flip.")
+
+    def names(table):
+        rows = [line.split("|") for line in table.splitlines() if line.startswith("| `")]
+        return {name: row[2].strip() for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+
+    assert {*names(first)} == {*flips_file.SUMMARY_FORM.head, *(field.name for field in fields(flips_file.StepSummary))}
+    listed = names(second)
+    assert {*listed} == {*flips_file.COLUMNS.names}
+    for field in flips_file.COLUMNS:
+        assert listed[field.name].startswith("list") or listed[field.name] == str(field.type)
+    row = next(line for line in second.splitlines() if line.startswith("| `causes`"))
+    assert {*re.findall(r"`(\w+)`", row)} - {"causes"} == {field.name for field in flips_file.CAUSE}

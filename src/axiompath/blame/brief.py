@@ -398,7 +398,8 @@ class Changes:
         relation = next(iter(name_kinds(self.frame.iloc[[place]]))).removeprefix(kind)
         last = row.get("last_event")
         when = "" if last is None or pd.isna(last) else format_moment(last)
-        dated = f" of {when}" if kind == kinds_of.EDGE_ADDED else f" (last event {when})"
+        on = "of" if isinstance(last, pd.Timestamp) else "at"
+        dated = f" {on} {when}" if kind == kinds_of.EDGE_ADDED else f" (last event {when})"
         linked = kind in WITH_ITS_EDGES and self.node[place] != NOBODY
         at = f" with its edge to {self.name_of(int(self.node[place]))}" if linked else ""
         what = ONE_OF_MANY.get(kind, (kind, ""))[0]
