@@ -241,6 +241,34 @@ def test_a_relation_without_edges_on_one_of_the_graphs():
     assert_as_called(AttendsThenOwn(), graphs, lambda model, data: model(data.x_dict, data.edge_index_dict))
 
 
+class ToldAmongUsers(nn.Module):
+    """A convolution that is given features of edges between users, then a layer from users to items."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv, self.own = conv, OwnLayer(1, 3, 2)
+
+    def forward(self, x_dict, edge_index_dict, edge_attr_dict):
+        h = self.conv(x_dict["user"], edge_index_dict[RELATIONS[2]], edge_attr_dict[RELATIONS[2]])
+        return self.own((h[:, :1], x_dict["item"]), edge_index_dict[RELATIONS[0]])
+
+
+@pytest.mark.parametrize("sides", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize(
+    "make", [lambda: pyg.GATv2Conv(4, 2, edge_dim=2, add_self_loops=False), lambda: pyg.CGConv(4, 2)]
+)
+def test_features_of_edges_where_one_graph_or_both_have_no_edges(make, sides):
+    torch.manual_seed(0)
+    graphs = shop(2)
+    for side in sides:
+        graphs[side][RELATIONS[2]].edge_index = torch.zeros(2, 0, dtype=torch.long)
+        graphs[side][RELATIONS[2]].edge_attr = torch.zeros(0, 2)
+    explainer = axiompath.Explainer(ToldAmongUsers(make()).eval(), *graphs)
+    found = list(explainer.attribute_many(explainer.moved().target))
+    assert found
+    assert max(one.residual for one in found) < 1e-9
+
+
 def test_a_relation_that_the_model_knows_and_no_graph_has():
     graphs = shop()
     model = run_once(Transformer(graphs[0].metadata()), graphs[0].x_dict, graphs[0].edge_index_dict)

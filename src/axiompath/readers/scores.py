@@ -107,6 +107,8 @@ class Attended:
 
     def _shares(self, value: Both, read: Value, ways: Ways) -> _Shares:
         axis = read.axis.root
+        if 0 in axis.sizes:  # no messages on one of the graphs, so no shares to compare
+            raise Unknown
         numbers = [self.reader.tensor(value, side).double().numpy().reshape(axis.sizes[side], -1) for side in (0, 1)]
         receivers = [index for parent, index in axis.receivers if parent.root.kind == NODES]
         receivers = [index for index in receivers if all(_sum_to_one(numbers[i], index[i]) for i in (0, 1))]

@@ -228,7 +228,7 @@ def _filled(step: Step, form: Form, axis: Axis, found: list[torch.Tensor], absen
     by_rows = _absent_rows(step, Value(form, axis, (found[0], found[1])), absent, dimension)
     if by_rows is not None:
         return by_rows
-    extra = found[1].numel() // max(found[1].shape[dimension], 1)
+    extra = int(np.prod([size for d, size in enumerate(found[1].shape) if d != dimension]))
     places = []
     for side in (0, 1):
         first = found[side].movedim(dimension, 0)
