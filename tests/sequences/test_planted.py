@@ -73,7 +73,7 @@ def test_the_planted_cause_is_named(seed, cause, kind, reason, tmp_path):
     assert first["share"] > 0.5 * (mine["after"] - mine["before"])
     assert f"{planted} went from" in text.split("Over time")[0]  # what the page says first
     if len(worst["flips"]) == 1:
-        assert ("is due only to time" in text) == (cause == "silence")
+        assert ("of the change of its flips is due only to time" in text) == (cause == "silence")
     brief = next(brief for brief in done.scan(done.largest).flips().flips if brief.name == planted)
     assert brief.undo.restored
     explainer = axiompath.Explainer(
