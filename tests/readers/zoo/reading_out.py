@@ -3,7 +3,15 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch_geometric.nn import GCNConv, GINConv, MetaLayer, global_add_pool, global_max_pool, global_mean_pool
+from torch_geometric.nn import (
+    GCNConv,
+    GINConv,
+    GraphNorm,
+    MetaLayer,
+    global_add_pool,
+    global_max_pool,
+    global_mean_pool,
+)
 from torch_geometric.utils import scatter, softmax
 
 
@@ -282,3 +290,14 @@ class MessagesAndGlobals(nn.Module):
         u = self.start.expand(int(batch.max()) + 1, -1)
         x, edge_attr, u = self.first(x, edge_index, edge_attr, u, batch)
         return self.last(x, edge_index, edge_attr, u, batch)[2]
+
+
+class GraphNormed(nn.Module):
+    """The norm makes a batch of zeros itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = GCNConv(4, 5), GraphNorm(5), GCNConv(5, 3)
+
+    def forward(self, x, edge_index):
+        return self.last(torch.relu(self.norm(self.first(x, edge_index))), edge_index)

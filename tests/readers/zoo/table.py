@@ -271,6 +271,7 @@ ROWS = [
     Row("PyG's AttentiveFP", lambda: models.AttentiveFP(4, 5, 3, 3, 2, 2), (*ATTR, *BATCH)),
     Row("PyG's Polynormer", lambda: models.Polynormer(4, 6, 3), BATCH, end="log_softmax"),
     Row("PyG's NeuralFingerprint", lambda: models.NeuralFingerprint(4, 6, 3, 2), BATCH, call=on_batch),
+    Row("PyG's GraphNorm, without a batch", reading_out.GraphNormed),
     Row("PyG's MetaLayer", reading_out.MessagesAndGlobals, (*ATTR, *BATCH)),
     # Ways of writing
     Row("forward(data)", ways.TakesData, call=lambda m, d: m(d), end="log_softmax"),

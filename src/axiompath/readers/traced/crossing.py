@@ -79,7 +79,8 @@ def gather(step: Step) -> Value:
     pair = _end_of(step)
     if pair is not None and value.axis.root is reader.nodes.root:
         return _end_value(step, value, pair, (places[0], places[1]))
-    along_edges = "edge_index" in reader.traces[1].fields_of(step.inputs[1][1])
+    index = step.inputs[1]  # zeros of the size of features depend on no edge
+    along_edges = reader.kind(index) != PARAMETER and "edge_index" in reader.traces[1].fields_of(index[1])
     if value.axis.root.of_graphs and not along_edges and (len(rows[0]), len(rows[1])) == reader.nodes.sizes:
         spread = reader.spread(value, (rows[0], rows[1]), reader.nodes)
         reader.note(step, "every node receives what its graph holds")
