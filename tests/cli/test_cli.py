@@ -231,7 +231,7 @@ def test_our_own_faults_are_exit_code_1(call, files, monkeypatch):
     monkeypatch.setattr(Explainer, "moved", fail)
     code, _, error = call("explain", *files)
     assert code == 1
-    assert "This is a fault of axiompath's, not yours: ValueError: too many values to unpack" in error
+    assert "An internal error, not your mistake: ValueError: too many values to unpack" in error
     assert "Traceback" not in error
 
 
@@ -254,7 +254,7 @@ def test_whose_fault_it_is_follows_from_the_type_alone(call, files, monkeypatch,
     left, _, words = call("explain", *files)
     assert left == code
     assert str(error) in words
-    assert ("a fault of axiompath's" in words) == (code == 1)
+    assert ("An internal error" in words) == (code == 1)
 
 
 def test_debug_shows_the_traceback(monkeypatch, files):

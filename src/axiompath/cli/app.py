@@ -97,8 +97,8 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
             sys.exit(2)
         message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         console.print(
-            f"[bold red]This is a fault of axiompath's, not yours:[/] {escape(message)}\n"
-            f"Run again with `{name} --debug ...` for the traceback, and please report it.",
+            f"[bold red]An internal error, not your mistake:[/] {escape(message)}\n"
+            f"Please report it with the traceback, which `{name} --debug ...` shows.",
             highlight=False,
             soft_wrap=True,
         )
