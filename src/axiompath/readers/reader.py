@@ -23,7 +23,7 @@ from ..network.layers import ForwardPass, Network, run_network, run_pair
 from ..outputs import VALUE
 from ..storage.memory import give_back
 from .arguments import AS_IT_IS, Usage
-from .by_classes import read_by_classes
+from .by_classes import can_read_by_classes, read_by_classes
 from .packed import PackedCall
 from .tape import UnreadableModel, quoted
 from .traced.assemble import check_fields, read_traced
@@ -86,12 +86,18 @@ def read_network(
             by_rules = _read_by_rules(model, snapshots, graphs, align, usage)
             if by_rules is not None:
                 return by_rules
-    found = read_traced(model, graphs, align, usage, pairs)
-    _check_settings(model, graphs, usage)
-    if "schema" in graphs[0] and found.network.recorded:
-        with suppress(UnreadableModel):  # the rules of class readers are faster than the model itself
+    refusal: UnreadableModel | None = None
+    try:
+        found = read_traced(model, graphs, align, usage, pairs)
+        _check_settings(model, graphs, usage)
+    except UnreadableModel as error:
+        refusal = error
+    if (refusal or found.network.recorded) and can_read_by_classes(model, usage):
+        with suppress(InputError):  # the rules of class readers run on other graphs, faster than the model itself
             network, *rest = read_by_classes(model, graphs, align, usage, pairs)
             return ReadModel(_with_scales(network, usage.scales), *rest)
+    if refusal is not None:
+        raise refusal
     network = _with_scales(found.network, usage.scales)
     return ReadModel(network, found.fields, found.graphs, *found.sides, *found.passes)
 
@@ -156,6 +162,21 @@ def read_samples(model: nn.Module, before: Data, after: Data, usage: Usage = AS_
     def read(fields: Fields) -> Sides:
         return read_snapshot(before, "before", fields), read_snapshot(after, "after", fields)
 
+    try:
+        return _read_samples_by_operations(model, before, after, read, usage)
+    except UnreadableModel as refusal:
+        if not can_read_by_classes(model, usage):
+            raise
+        try:
+            network, fields, *_ = read_by_classes(model, (before, after), read, usage)
+        except UnreadableModel:
+            raise refusal from None
+        return _with_scales(network, usage.scales), fields
+
+
+def _read_samples_by_operations(
+    model: nn.Module, before: Data, after: Data, read: Callable[[Fields], Sides], usage: Usage
+) -> tuple[Network, Fields]:
     found = read_traced(model, (before, after), read, usage, None, samples=True)
     part = some_edges(after)
     computed = run_network(found.network, read_snapshot(part, "after", found.fields))

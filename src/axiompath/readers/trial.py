@@ -205,6 +205,8 @@ def failed_run(
     remedy = (
         "name the pairs that it is asked for with `links=[(3, 8), ...]`, which `call` then finds there."
         if pairless
+        else _remedy_for_types(error, data)
+        if "schema" in data
         else _remedy_for(error, duplicate, arguments, data)
     )
     return FailingModel(
@@ -290,6 +292,20 @@ def _unknown_type(schema: Schema) -> str:
         f"the graphs have the node types {', '.join(schema.node_types)} and the relations {relations}: leave out what "
         "the model was not made for, and add what it needs, without edges where there are none."
     )
+
+
+def _remedy_for_types(error: Exception, data: Data) -> str:
+    """What to do where a model of typed graphs failed: its fields are named by their types."""
+    if isinstance(error, KeyError):
+        return _unknown_type(data["schema"])
+    named: dict[str, Any] = {}
+    for store in unstack(data).stores:
+        kind = store._key
+        if kind is not None:
+            named |= {
+                f"{key} of {kind if isinstance(kind, str) else name_relation(kind)}": v for key, v in store.items()
+            }
+    return _remedy(error, named)
 
 
 def _remedy_for(error: Exception, model: nn.Module, arguments: Arguments, data: Data) -> str:
