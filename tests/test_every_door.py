@@ -126,7 +126,7 @@ def test_every_question_is_answered_in_the_words_of_its_output(place, kind):
     shift = (own - found.logits_after)[0] if kind == "classes" else 0.0  # log_softmax leaves a constant open
     np.testing.assert_allclose(own - shift, found.logits_after, atol=1e-9)
     assert re.search(BLAMES[kind], explainer.blame(target, seconds=0.2).summary())
-    assert "carr" in explainer.enough(target, seconds=0.2).summary()
+    assert "account" in explainer.enough(target, seconds=0.2).summary()
     assert list(explainer.features(target).columns[-COLUMNS[kind] :]) == TABLE[kind]
     above = float(told.logits_after.max()) + 1.0 if kind == "value" else 0.999
     assert re.search(BELOW[kind], explainer.undo(target, below=above, seconds=0.2).summary())

@@ -177,7 +177,7 @@ def test_batches_that_do_not_match_are_refused_by_what_is_amiss():
     ):
         with pytest.raises(InputError, match=words):
             axiompath.Explainer(model, *pair)
-    with pytest.raises(axiompath.readers.UnreadableModel, match="in an order of their size"):
+    with pytest.raises(axiompath.readers.UnreadableModel, match="chooses rows by features"):
         axiompath.Explainer(Pooled(MedianAggregation()).double().eval(), BEFORE, AFTER)
 
 

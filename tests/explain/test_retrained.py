@@ -147,7 +147,7 @@ def test_shares_of_model_and_data_are_those_of_two_players(names):
     np.testing.assert_allclose(blame.shares[place], e.model_share, atol=1e-9)
     np.testing.assert_allclose(blame.shares[1 - place], e.data_share, atol=1e-9)
     np.testing.assert_allclose(blame.interactions[0, 1], e.interaction, atol=1e-9)
-    assert "The model has" in blame.summary()
+    assert "The model accounts for" in blame.summary()
     assert set(e.causes) == {"gained", "lost", "reweighted", "feature", "model"}
 
 

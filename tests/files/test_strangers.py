@@ -211,7 +211,7 @@ def test_an_error_of_ours_is_no_damaged_file(case, monkeypatch, error):
             read_graph(case / name)
     code, said = run_command(("check", "model", "before.npz"), case)
     assert code == 1, said
-    assert "please report it" in said
+    assert "Please report it" in said
 
 
 # ---- what is made of a file ---------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from torch_geometric.datasets import KarateClub
 import axiompath
 from axiompath import InputError, Snapshots, save_graph, save_snapshots, snapshots
 from axiompath.cli.inputs import spell_out
+from axiompath.cli.options import Sources
 from axiompath.errors import MissingFile, Notice, TooLarge
 from axiompath.files.snapshots import read_snapshots
 from axiompath.graphs.clock import is_same_period, show_period, show_time
@@ -457,7 +458,7 @@ def test_many_large_snapshots_of_a_small_file_are_refused(tmp_path, monkeypatch)
     for read in (read_snapshots, lambda path: spell_out([path])):
         with pytest.raises(InputError, match=r"Expected a file of at most 1 MB in memory \(.*made says [1-9]"):
             read(folder)
-    assert len(spell_out([folder], step=1)) == 2
+    assert len(spell_out([folder], Sources(step=1))) == 2
 
 
 @settings(max_examples=examples(30), deadline=None)
@@ -520,7 +521,7 @@ def test_a_folder_of_snapshots_is_written_anew_and_nothing_else_in_it_is_touched
     (folder / name).write_text("mine")  # in place of one of ours, or where one would be
     held = {path: path.read_bytes() for path in folder.iterdir()}
     for days in asked:
-        with pytest.raises(InputError, match=rf"where {name} is something else.* nothing there was touched"):
+        with pytest.raises(InputError, match=rf"where {name} is something else.* nothing was changed there"):
             save_snapshots(graphs_of(days), folder)
     assert {path: path.read_bytes() for path in folder.iterdir()} == held
 

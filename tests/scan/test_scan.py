@@ -573,7 +573,7 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_made(explainer, tmp_
     mine = tmp_path / name
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("chapter 1")
-    with pytest.raises(InputError, match=f"{mine.name} is something else.*nothing there was touched"):
+    with pytest.raises(InputError, match=f"{mine.name} is something else.*nothing was changed there"):
         scan(explainer, tmp_path)
     assert content(tmp_path) == {name: hashlib.sha256(b"chapter 1").hexdigest()}
 
@@ -607,7 +607,7 @@ def test_what_is_no_plain_file_is_somebodys(tmp_path, kind, began):
         held = os.lstat(folder / name)
         if kind == "folder" and name in ("", "parts"):
             continue
-        with pytest.raises(InputError, match=r"is something else.*nothing there was touched|Expected a folder"):
+        with pytest.raises(InputError, match=r"is something else.*nothing was changed there|Expected a folder"):
             scan(small, folder, workers=1)
         assert os.lstat(folder / name).st_ino == held.st_ino, name
 
@@ -965,7 +965,7 @@ def test_nothing_moved_is_an_answer(tmp_path):
 def test_names_are_part_of_the_scan(explainer, tmp_path, monkeypatch):
     scan(explainer, tmp_path, min_kl=0.01)
     monkeypatch.setattr(explainer, "session", with_names(explainer.session, class_names=("w", "x", "y", "z")))
-    with pytest.raises(InputError, match="nothing there was touched"):
+    with pytest.raises(InputError, match="nothing was changed there"):
         scan(explainer, tmp_path, min_kl=0.01)
 
 

@@ -71,7 +71,7 @@ def check_room(out: Path) -> None:
     if not any(f"<title>{title}</title>" in start for title in (KARATE, DRIFT)):
         raise InputError(
             f"Expected a new folder, or one of a demonstration (got {out}, where {taken[0]} is something else); choose "
-            "another with --out: nothing there was touched."
+            "another with --out: nothing was changed there."
         )
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError, WrongKind
-from .schema import OF_EDGES, Schema, name_of_field, relation_of_field
+from .schema import OF_EDGES, OF_NODES, Schema, name_of_field, relation_of_field
 
 if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
     import torch
@@ -185,8 +185,7 @@ def read_features(x: Any, name: str) -> Features:
     values: FloatArray = np.asarray(features.data if sparse.issparse(features) else features)
     if not np.isfinite(values).all():
         raise InputError(
-            f"Expected finite features in `{name}` (got {_describe_bad(values)}); "
-            "clean them before the model sees them."
+            f"Expected finite features in `{name}` (got {describe_bad(values)}); clean them before the model sees them."
         )
     return features
 
@@ -320,7 +319,7 @@ def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray 
     if weights.shape not in ((num_edges,), (num_edges, 1)):
         raise InputError(f"Expected `{name}` to hold one number per edge, shape ({num_edges},) (got {weights.shape}).")
     if not np.isfinite(weights).all():
-        raise InputError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
+        raise InputError(f"Expected finite weights in `{name}` (got {describe_bad(weights)}).")
     return weights.reshape(-1)
 
 
@@ -353,13 +352,13 @@ def read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[s
     """Fields of numbers of edges, side by side; one number per edge is a column."""
     parts = []
     for field in fields:
-        value, schema = data.get(field), data.get("schema")
+        value = data.get(field)
         if value is None:
             raise InputError(
                 f"Expected `{name}` to carry edge features `{field}` [num_edges, width], which the model takes (got "
                 "none); add them, or leave them out of both graphs and train without them."
             )
-        whole = f"{name}.{field}" if schema is None else name + schema.name_field(field)
+        whole = name_as_given(data, field, name)
         refuse_complex(value, whole)
         attr = np.asarray(to_numpy(value), dtype=np.float64)
         if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
@@ -367,9 +366,17 @@ def read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[s
                 f"Expected `{whole}` to hold one row per edge, shape ({num_edges}, width) (got {attr.shape})."
             )
         if not np.isfinite(attr).all():
-            raise InputError(f"Expected finite edge features in `{whole}` (got {_describe_bad(attr)}).")
+            raise InputError(f"Expected finite edge features in `{whole}` (got {describe_bad(attr)}).")
         parts.append(attr.reshape(num_edges, -1) if num_edges else attr.reshape(0, *attr.shape[1:] or (1,)))
     return np.concatenate(parts, axis=1) if parts else None
+
+
+def name_as_given(data: Data, field: str, name: str = "") -> str:
+    """A field of the graph `name` as the user writes it, also where it is one of a type or relation."""
+    schema: Schema | None = data.get("schema")
+    if schema is not None and field.startswith((f"{OF_NODES} ", f"{OF_EDGES} ")):
+        return name + schema.name_field(field)
+    return f"{name}.{field}" if name else field
 
 
 def first_columns(data: Data, fields: Sequence[str]) -> tuple[tuple[int, int], ...]:
@@ -396,7 +403,8 @@ def read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
     return node_ids.astype(np.int64)
 
 
-def _describe_bad(values: FloatArray) -> str:
+def describe_bad(values: FloatArray) -> str:
+    """How many numbers are not finite, and where the first is."""
     bad = ~np.isfinite(values)
     where = np.argwhere(bad)[0]
     return f"{np.count_nonzero(bad)} NaN or infinite entries, the first at {tuple(where.tolist())}"

@@ -98,7 +98,7 @@ def _own_manifest(folder: Path, plan: Plan) -> dict[str, Any]:
             return held
         problem = InputError(
             f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
-            "other graphs, another model or another question); choose another name: nothing there was touched."
+            "other graphs, another model or another question); choose another name: nothing was changed there."
         )
     except InputError as error:
         problem = error

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from ...arrays import FloatArray, IntArray
 from ...errors import InputError
-from ...graphs.data_fields import EDGE, NODE, PLAIN_FIELDS, Fields, level_of
+from ...graphs.data_fields import EDGE, NODE, PLAIN_FIELDS, Fields, level_of, name_as_given
 from ...graphs.snapshot import Snapshot, rows_of
 from ...graphs.targets import rows_of_places, with_graphs, with_links
 from ...network.coefficients import Rule
@@ -348,7 +348,8 @@ def _check_widths(graphs: tuple[Data, Data]) -> None:
             if widths[0] != widths[1]:
                 raise InputError(
                     f"Expected both snapshots to have edge features of the same width (got {widths[0]} in `before` and "
-                    f"{widths[1]} in `after`, as `{name}`); pad or select the columns that the model was trained on."
+                    f"{widths[1]} in `after`, as `{name_as_given(graphs[1], name)}`); pad or select the columns that "
+                    "the model was trained on."
                 )
 
 
@@ -367,8 +368,8 @@ def _check_shared(trace: Trace, graphs: tuple[Data, Data], side: int) -> None:
     for name in sorted(trace.fields_of(trace.output)):
         if name in graphs[side] and name not in graphs[1 - side]:
             raise InputError(
-                f"Expected `{name}`, which the model reads, as a field of both graphs (`{SIDES[1 - side]}` has none); "
-                "add it there."
+                f"Expected `{name_as_given(graphs[side], name)}`, which the model reads, as a field of both graphs "
+                f"(`{SIDES[1 - side]}` has none); add it there."
             )
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from ...errors import InputError
-from ...graphs.data_fields import NODE, level_of
+from ...graphs.data_fields import NODE, describe_bad, level_of, name_as_given
 from ...graphs.schema import OF_EDGES, OF_NODES, Schema, name_of_field
 from ...graphs.stack import rows_of_types, unstack
 from ..arguments import Arguments, Usage, copy_data
@@ -66,8 +66,22 @@ def record_model(
             f"The model could not be recorded on `{name}`: {type(error).__name__}: {error}."
         ) from error
     if not bool(torch.isfinite(trace.values[trace.output]).all()):
+        _check_finite(trace, data, name)
         raise UnreadableModel(f"The model itself gives NaN or infinite values on `{name}`; nothing is to be explained.")
     return trace
+
+
+def _check_finite(trace: Trace, data: Data, name: str) -> None:
+    """Refuse NaN and infinite numbers in a field that the answer depends on."""
+    for number in sorted(trace.fields.keys() & trace.ancestors(trace.output)):
+        value = trace.values[number]
+        plain = value.is_floating_point() and value.layout == torch.strided
+        if plain and not bool(torch.isfinite(value).all()):
+            whole = name_as_given(data, trace.fields[number], name)
+            bad = describe_bad(value.detach().double().numpy())
+            raise InputError(
+                f"Expected finite numbers in `{whole}` (got {bad}); clean them before the model sees them."
+            )
 
 
 def _as_it_is_first(run: Callable[[Data], Any], data: Data, dtype: torch.dtype) -> Any:
