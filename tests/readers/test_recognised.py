@@ -1,9 +1,12 @@
 """Coefficients that a model computed are replaced by the rule that gives them, so that blame is fast."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch_geometric.data import Data
 
 import axiompath
 from axiompath.blame.variants import knows
@@ -98,3 +101,20 @@ def test_blame_of_layers_of_ones_own_equals_that_of_the_model_itself(make):
         ours, theirs = (one.blame(target).shares for one in (explainer, alone))
         ours, theirs = (one[np.abs(one).max(axis=1) > 1e-12] for one in (ours, theirs))  # of changes that matter
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+
+
+def test_a_mean_that_looks_like_a_sum_on_both_graphs_is_not_taken_for_one():
+    """Each node has one neighbour before and after, but two where only the added edges are applied."""
+    torch.manual_seed(0)
+    x = torch.rand(4, 3, dtype=torch.float64)
+    before = Data(x=x, edge_index=torch.tensor([[0, 2, 3], [2, 0, 1]]))
+    after = Data(x=x, edge_index=torch.tensor([[1, 3, 2], [2, 0, 1]]))
+    model = OwnMean().double()
+    read, unread = (axiompath.Explainer(model, before, after, paths=paths) for paths in (True, False))
+    assert read.change.network.recorded
+    for target in read.moved().target:
+        changes = read.changes().id.to_numpy()
+        for chosen in itertools.product((False, True), repeat=len(changes)):
+            undone = changes[np.array(chosen)].tolist()
+            ours, theirs = (one.what_if(target, undo=undone) for one in (read, unread))
+            np.testing.assert_allclose(ours, theirs, atol=1e-9)

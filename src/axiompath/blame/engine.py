@@ -381,9 +381,9 @@ class ModelEvaluator:
 def _mix(players: Players, rows: IntArray) -> BoolArray:
     """Subsets of all changes whose graphs are unlike `before` and `after`. [num_subsets, len(players)].
 
-    Two random halves, which split the changes within the receptive field (`rows`), too. They apply an odd number of the
-    changes of nodes and, one of them, of edges, so that their sizes are none of the two given ones where all changes
-    leave the sizes as they were.
+    All that is added with nothing removed, the opposite, and two random halves, which split the changes within the
+    receptive field (`rows`), too. The halves apply an odd number of the changes of nodes and, one of them, of edges, so
+    that their sizes are none of the two given ones where all changes leave the sizes as they were.
     """
     kinds, rng = np.asarray(players.changes.kind), np.random.default_rng(0)
     nodes, edges = np.isin(kinds, (NODE_ADDED, *NODES_GONE)), np.isin(kinds, (EDGE_ADDED, *EDGES_GONE))
@@ -399,7 +399,9 @@ def _mix(players: Players, rows: IntArray) -> BoolArray:
         if some.sum() > 2 and (other == ~half).all():
             able = np.flatnonzero(some & (other == (2 * other.sum() > len(other))))  # so that the graph stays mixed
             other[rng.choice(able if len(able) else np.flatnonzero(some))] ^= True
-    return np.stack([one for one in (half, other) if one.any() and not one.all()])
+    # Where nothing is removed most neighbours meet: sum and mean, for example, differ there if they differ anywhere.
+    kept = ~np.isin(kinds, (*NODES_GONE, *EDGES_GONE))
+    return np.unique([one for one in (half, other, kept, ~kept) if one.any() and not one.all()], axis=0)
 
 
 def _both_ends(num_changes: int) -> BoolArray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -130,10 +131,12 @@ class _Finder:
         if EDGES in (recorded.target.root.kind, recorded.source.root.kind):
             raise Unknown
         if not recorded.of_features:
-            for rule in self._structural(recorded):
-                if all(self._equal(rule, recorded, side) for side in (0, 1)):
-                    return rule, None
-            raise Unknown
+            fitting = [
+                rule for rule in self._structural(recorded) if all(self._equal(rule, recorded, side) for side in (0, 1))
+            ]
+            if not fitting or self._differ_when_mixed(fitting, recorded):
+                raise Unknown
+            return fitting[0], None
         found = self._scale(recorded, term) if recorded.local else self.attended.find(recorded, self._ways)
         self.replaced.append((found[0], recorded))
         return found
@@ -189,6 +192,42 @@ class _Finder:
         if key not in self.matrices:
             self.matrices[key] = rule.matrix(self.sides[side], np.zeros((self.sides[side].num_nodes, 0)))
         return self.matrices[key]
+
+    def _differ_when_mixed(self, rules: list[Rule], recorded: Recorded) -> bool:
+        """Whether rules that agree on both graphs, as sum and mean over one neighbour do, differ on their union."""
+        if len(rules) < 2 or recorded.target.root.kind != NODES or self._union is None:
+            return False
+        none = np.zeros((self._union.num_nodes, 0))
+        first, *others = (rule.matrix(self._union, none) for rule in rules)
+        return not all(same(first, other) for other in others)
+
+    @cached_property
+    def _union(self) -> Snapshot | None:
+        """The edges of `after` and those that only `before` has; None for samples, which have nothing in common."""
+        before, after = self.sides
+        if before.num_nodes != after.num_nodes or not np.array_equal(before.node_ids, after.node_ids):
+            return None
+        keys = [
+            np.column_stack([*side.edge_index, *([] if side.edge_types is None else [side.edge_types])])
+            for side in self.sides
+        ]
+        known = set(map(tuple, keys[1].tolist()))
+        gone = np.array([tuple(key) not in known for key in keys[0].tolist()], dtype=np.bool_)
+
+        def both(of_before: Any, of_after: Any) -> Any:
+            return None if of_after is None or of_before is None else np.concatenate([of_after, of_before[gone]])
+
+        return Snapshot(
+            after.x,
+            np.concatenate([after.edge_index, before.edge_index[:, gone]], axis=1),
+            both(before.edge_weight, after.edge_weight),
+            after.node_ids,
+            before.present | after.present,
+            edge_types=both(before.edge_types, after.edge_types),
+            node_types=after.node_types,
+            schema=after.schema,
+            relation_names=after.relation_names,
+        )
 
     def _scale(self, recorded: Recorded, term: Term) -> tuple[Rule, int | None]:
         """One over the deviation of each row, as LayerNorm takes it."""
