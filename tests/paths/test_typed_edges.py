@@ -198,7 +198,7 @@ def test_features_of_edges_that_do_not_fit_are_refused_by_their_relation(how, as
 
 def test_a_width_that_the_model_was_not_trained_on_is_said_to_be_one(asked):
     model, before, after = asked
-    words = r"could not be run.*select the columns of features.*4 in `\[\('author', 'writes', 'paper'\)\].edge_attr`"
+    words = r"could not be run.*select the columns of features.*4 in `edge_attr of author – writes – paper`"
     with pytest.raises(axiompath.readers.UnreadableModel, match=words) as refusal:
         axiompath.Explainer(model, spoiled(before, "wide"), spoiled(after, "wide"))
     assert "paths=False" not in str(refusal.value)  # it would not run so either

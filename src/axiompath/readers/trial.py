@@ -14,7 +14,6 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from ..errors import InputError, WrongKind
-from ..graphs.data_fields import name_as_given
 from ..graphs.schema import OF_EDGES, OF_NODES, Schema, name_of_field
 from ..graphs.stack import name_relation, unstack
 from .arguments import (
@@ -319,8 +318,7 @@ def _remedy_for(error: Exception, model: nn.Module, arguments: Arguments, data: 
             "matrix, build it in `call`, and pass `paths=False`: `call=lambda model, data: model(data.x, "
             "to_dense_adj(data.edge_index, max_num_nodes=data.num_nodes)[0])`."
         )
-    fields = data.keys()  # a Data object gives pairs
-    return _remedy(error, {name_as_given(data, key): data[key] for key in fields})
+    return _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
 
 
 def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
