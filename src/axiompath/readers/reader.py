@@ -23,7 +23,7 @@ from ..network.layers import ForwardPass, Network, run_network, run_pair
 from ..outputs import VALUE
 from ..storage.memory import give_back
 from .arguments import AS_IT_IS, Usage
-from .by_classes import can_read_by_classes, read_by_classes
+from .by_classes import can_read_by_classes, read_by_classes, with_edges
 from .packed import PackedCall
 from .tape import UnreadableModel, quoted
 from .traced.assemble import check_fields, read_traced
@@ -73,15 +73,16 @@ def read_network(
         return snapshots if fields == PLAIN_FIELDS else read_aligned(*graphs, fields)
 
     num_edges = max(side.edge_index.shape[1] for side in snapshots)
-    plain = pairs is None and snapshots[0].graphs is None and "schema" not in graphs[0]
-    if plain and not isinstance(usage.call, PackedCall):
+    of_nodes = pairs is None and snapshots[0].graphs is None and "schema" not in graphs[0]
+    if of_nodes and not isinstance(usage.call, PackedCall):
         if num_edges > WHOLE_EDGES:
             network, fields = read_samples(model, *sample_pair(match_snapshots(*snapshots, graphs)), usage)
-            sides = align(fields)
+            plain = align(fields)
+            sides = with_edges(network, plain)
             give_back()
             passes = run_pair(network, *sides)
             give_back()
-            return ReadModel(network, fields, sides, *sides, *passes)
+            return ReadModel(network, fields, plain, *sides, *passes)
         if num_edges > FEW_EDGES:
             by_rules = _read_by_rules(model, snapshots, graphs, align, usage)
             if by_rules is not None:

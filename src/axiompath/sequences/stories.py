@@ -30,6 +30,7 @@ from ..graphs.places import GRAPHS, UNIT_OF, Target, as_target
 from ..graphs.sequence import Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_graphs, with_links
+from ..graphs.widened import widen_graph
 from ..network.layers import run_network
 from ..outputs import AUTO, Output
 from ..readers import ModelCall, Usage
@@ -388,7 +389,8 @@ def _predict_with(engine: PathEngine, snapshots: Sequence[Any], among: IntArray)
         else:
             placed, here = snapshot, np.searchsorted(among, snapshot.node_ids)
         network = engine.change.network
-        yield here, run_network(network, placed).logits[: len(here)]
+        # Rows of edges, where these are places, come after those of nodes, and predict nothing.
+        yield here, run_network(network, widen_graph(placed) if network.takes_edges else placed).logits[: len(here)]
 
 
 def _predict_by_steps(first: Step, sequence: _Aligned, among: IntArray) -> Iterator[Predicted]:
