@@ -1,7 +1,7 @@
 // Of a window: three legs in a sentence, and the strip, dates across and things down, a cell's colour its share.
 const drawStrip = (page) => {
   const told = page.window;
-  if (!$("window")) return;  // a story has none
+  if (!$("legs")) return;  // a story has none
   $("legs").hidden = $("window").hidden = !told;
   if (!told) return;
   $("legs").textContent = told.summary;
