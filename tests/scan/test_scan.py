@@ -710,7 +710,7 @@ def test_a_rerun_mends_a_flipped_bit_in_any_file(small, tmp_path):
     rng = random.Random(0)
     scan(small, tmp_path, workers=1)
     whole = bytes_of(tmp_path)
-    assert len(whole) == 9  # the manifest, four tables, two parts and their records
+    assert len(whole) == 11  # the manifest, the summary, five tables, two parts and their records
     for path, held in whole.items():
         for place in [rng.randrange(len(held)) for _ in range(examples(60) if path.suffix == ".json" else 1)]:
             path.write_bytes(held[:place] + bytes([held[place] ^ 1 << rng.randrange(8)]) + held[place + 1 :])
