@@ -39,7 +39,7 @@ def words_printed(text):
 
 def run_page(page, folder, **settings):
     """In a process of its own, where nothing was imported or patched before."""
-    script = folder / f"{Path(page).stem.replace('-', '_')}.py"
+    script = folder / "page.py"  # what messages call it
     script.write_text(script_of(page), encoding="utf-8")
     command = [sys.executable, script.name]
     done = subprocess.run(command, cwd=folder, env={**os.environ, **settings}, capture_output=True, text=True)
