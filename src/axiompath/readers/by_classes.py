@@ -6,10 +6,9 @@ A Network of rules can be run on other graphs: on those too large to record, and
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import nn
 from torch_geometric.data import Data
 
@@ -25,19 +24,18 @@ from .assembly import assemble_network
 from .calls import READERS
 from .packed import PackedCall
 from .tape import Recording, Ref, TypedInputs, UnreadableModel
-from .trial import copy_model, record_model
-
-SIDES = ("before", "after")
-TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
-HALF_TOLERANCE = 5e-2
+from .trial import HALF_TOLERANCE, SIDES, TOLERANCES, copy_model, record_model
 
 
-def can_read_by_classes(model: nn.Module, usage: Usage) -> bool:
-    """Whether no layer has a reader of the user's own, which describes an operation, and no call packs windows."""
-    modules = model.modules() if isinstance(model, nn.Module) else []
-    readers = [READERS[type(module)] for module in modules if type(module) in READERS]
-    own = any(not reader.__module__.startswith(__package__) for reader in readers)
-    return not own and not isinstance(usage.call, PackedCall)
+class ClassModel(NamedTuple):
+    """A model in the normal form, as `TracedModel` is one."""
+
+    network: Network
+    fields: Fields
+    graphs: tuple[Snapshot, Snapshot]  # before and after, aligned; their edges are no places
+    sides: tuple[Snapshot, Snapshot]
+    passes: tuple[ForwardPass, ForwardPass]
+    error: float  # largest difference to what the model computed, relative, over all layers
 
 
 def read_by_classes(
@@ -46,7 +44,29 @@ def read_by_classes(
     snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
     usage: Usage,
     pairs: IntArray | None = None,
-) -> Any:
+) -> ClassModel | None:
+    """The model by its classes; None where these are not known.
+
+    A layer with a reader of the user's own, and a model that is called on packed windows, have no class here: a reader
+    describes an operation.
+    """
+    readers = [READERS[type(module)] for module in model.modules() if type(module) in READERS]
+    own = any(not reader.__module__.startswith(__package__) for reader in readers)
+    if own or isinstance(usage.call, PackedCall):
+        return None
+    try:
+        return _read_and_check(model, graphs, snapshots_of, usage, pairs)
+    except InputError:
+        return None
+
+
+def _read_and_check(
+    model: nn.Module,
+    graphs: tuple[Data, Data],
+    snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
+    usage: Usage,
+    pairs: IntArray | None,
+) -> ClassModel:
     """Record the model on `before`, then compare it with the Network on `before` and on `after`."""
     duplicate = copy_model(model)
     arguments = [find_arguments(duplicate, data, name, usage.call) for data, name in zip(graphs, SIDES, strict=True)]
@@ -65,11 +85,13 @@ def read_by_classes(
     check_edge_features(*plain)
     sides = with_edges(reading.network, plain)
     passes = run_pair(reading.network, *sides)
-    for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
-        if name == "after":
-            recording = record(1)
-        check_values(reading.network, computed, recording, rows_of(snapshot, data), name, snapshot)
-    return (reading.network, reading.fields, plain, *sides, *passes)
+    errors = []
+    for side, (data, snapshot, computed) in enumerate(zip(graphs, sides, passes, strict=True)):
+        recording = record(1) if side else recording
+        errors.append(
+            check_values(reading.network, computed, recording, rows_of(snapshot, data), SIDES[side], snapshot)
+        )
+    return ClassModel(reading.network, reading.fields, plain, sides, passes, max(errors))
 
 
 def find_places(
@@ -126,8 +148,12 @@ def check_values(
     rows: IntArray | slice,
     name: str,
     snapshot: Snapshot,
-) -> None:
-    """Compare every value that both the Network and the recording hold; `name` says on which snapshot."""
+) -> float:
+    """Compare every value that both the Network and the recording hold; `name` says on which snapshot.
+
+    The largest relative difference.
+    """
+    largest = 0.0
     tolerance = TOLERANCES.get(recording.dtype, HALF_TOLERANCE)
     of_type: dict[int | None, IntArray | slice] = {None: rows}
     if snapshot.node_types is not None:
@@ -159,6 +185,7 @@ def check_values(
                 )
             scale = float(np.abs(expected).max(initial=0.0)) or 1.0
             error = float(np.abs(ours - expected).max(initial=0.0)) / scale
+            largest = max(largest, error)
             if not error <= tolerance:
                 raise UnreadableModel(
                     f"{block.name} is the first layer that was read wrongly: on `{name}` its output differs from the "
@@ -166,3 +193,4 @@ def check_values(
                     "a model that keeps a cache of its own or looks at the graph's size does that, and so does a wrong "
                     "reader; if it is neither, please report the layer and its settings."
                 )
+    return largest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,14 +22,12 @@ from ..network.layers import ForwardPass, Network, run_network, run_pair
 from ..outputs import VALUE
 from ..storage.memory import give_back
 from .arguments import AS_IT_IS, Usage
-from .by_classes import can_read_by_classes, read_by_classes, with_edges
+from .by_classes import ClassModel, read_by_classes, with_edges
 from .packed import PackedCall
 from .tape import UnreadableModel, quoted
-from .traced.assemble import check_fields, read_traced
-from .trial import answers_alike, copy_model, run_model
+from .traced.assemble import TracedModel, check_fields, read_traced
+from .trial import HALF_TOLERANCE, TOLERANCES, answers_alike, copy_model, run_model
 
-# Largest difference between the Network and the model, relative to its largest answer.
-TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 ENDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "softmax": partial(torch.softmax, dim=-1),
     "log_softmax": partial(torch.log_softmax, dim=-1),
@@ -38,7 +35,6 @@ ENDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "log_sigmoid": torch.nn.functional.logsigmoid,
 }
 FOLLOWED = ("x", "edge_index", "edge_weight", "n_id")  # whatever kind of array they are
-HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
 Sides = tuple[Snapshot, Snapshot]
 
 
@@ -87,18 +83,16 @@ def read_network(
             by_rules = _read_by_rules(model, snapshots, graphs, align, usage)
             if by_rules is not None:
                 return by_rules
-    refusal: UnreadableModel | None = None
+    found: TracedModel | ClassModel | None
     try:
         found = read_traced(model, graphs, align, usage, pairs)
         _check_settings(model, graphs, usage)
-    except UnreadableModel as error:
-        refusal = error
-    if (refusal or found.network.recorded) and can_read_by_classes(model, usage):
-        with suppress(InputError):  # the rules of class readers run on other graphs, faster than the model itself
-            network, *rest = read_by_classes(model, graphs, align, usage, pairs)
-            return ReadModel(_with_scales(network, usage.scales), *rest)
-    if refusal is not None:
-        raise refusal
+    except UnreadableModel:
+        found = read_by_classes(model, graphs, align, usage, pairs)
+        if found is None:
+            raise
+    if found.network.recorded:  # the rules of classes run on other graphs, faster than the model itself
+        found = read_by_classes(model, graphs, align, usage, pairs) or found
     network = _with_scales(found.network, usage.scales)
     return ReadModel(network, found.fields, found.graphs, *found.sides, *found.passes)
 
@@ -165,14 +159,11 @@ def read_samples(model: nn.Module, before: Data, after: Data, usage: Usage = AS_
 
     try:
         return _read_samples_by_operations(model, before, after, read, usage)
-    except UnreadableModel as refusal:
-        if not can_read_by_classes(model, usage):
+    except UnreadableModel:
+        found = read_by_classes(model, (before, after), read, usage)
+        if found is None:
             raise
-        try:
-            network, fields, *_ = read_by_classes(model, (before, after), read, usage)
-        except UnreadableModel:
-            raise refusal from None
-        return _with_scales(network, usage.scales), fields
+        return _with_scales(found.network, usage.scales), found.fields
 
 
 def _read_samples_by_operations(

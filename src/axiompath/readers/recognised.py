@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..arrays import IntArray
 from ..graphs.snapshot import Snapshot
 from ..network.attention import InverseDeviation
 from ..network.coefficients import (
@@ -207,12 +208,9 @@ class _Finder:
         before, after = self.sides
         if before.num_nodes != after.num_nodes or not np.array_equal(before.node_ids, after.node_ids):
             return None
-        keys = [
-            np.column_stack([*side.edge_index, *([] if side.edge_types is None else [side.edge_types])])
-            for side in self.sides
-        ]
-        known = set(map(tuple, keys[1].tolist()))
-        gone = np.array([tuple(key) not in known for key in keys[0].tolist()], dtype=np.bool_)
+        keys = np.concatenate([_keys_of(before), _keys_of(after)])
+        _, numbers = np.unique(keys, axis=0, return_inverse=True)
+        gone = ~np.isin(numbers[: len(before.edge_index[0])], numbers[len(before.edge_index[0]) :])
 
         def both(of_before: Any, of_after: Any) -> Any:
             return None if of_after is None or of_before is None else np.concatenate([of_after, of_before[gone]])
@@ -244,6 +242,11 @@ class _Finder:
                 if all(self._equal(rule, pattern, side) for side in (0, 1)):
                     return loops, flow
         raise Unknown
+
+
+def _keys_of(side: Snapshot) -> IntArray:
+    """What tells edges apart: both ends, and the relation. [num_edges, 2 or 3]."""
+    return np.column_stack([*side.edge_index, *([] if side.edge_types is None else [side.edge_types])])
 
 
 def _needed(bases: list[Base]) -> set[int]:

@@ -44,6 +44,10 @@ from .tape import (
     refs_in,
 )
 
+SIDES = ("before", "after")
+# Largest difference between the Network and the model, relative to its largest answer.
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
+HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
 MISFITS = ("shapes cannot be multiplied", "must match the size", "Expected size for", "size mismatch")
 
 

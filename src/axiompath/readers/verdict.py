@@ -19,10 +19,11 @@ from ..graphs.packed import find_packing
 from ..graphs.snapshot import Snapshot, read_snapshot
 from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, find_arguments
+from .by_classes import ClassModel, read_by_classes
 from .packed import PackedCall
 from .provision import prepare_inputs, with_edge_index
 from .tape import WITHOUT_PATHS, UnreadableModel
-from .traced.assemble import read_traced
+from .traced.assemble import TracedModel, read_traced
 from .traced.reader import Line
 from .trial import copy_model, run_model
 from .typed import prepare_types
@@ -130,19 +131,28 @@ def _check(model: nn.Module, data: Data, usage: Usage) -> ModelCheck:
         return snapshot, snapshot
 
     arguments: Arguments | None = None
-    found, problem = None, None
-    lines: tuple[Line, ...] = ()
+    found: TracedModel | ClassModel | None = None
+    problem: str | None = None
+    rows: tuple[Row, ...] = ()
     unused: tuple[str, ...] = ()
     try:
         duplicate = copy_model(model)
         inputs = prepare_inputs(duplicate, data, data, usage)
+        graphs = inputs.before, inputs.before
         arguments = find_arguments(duplicate, inputs.before, "data", usage.call)
-        found = read_traced(model, (inputs.before, inputs.before), snapshots, usage, inputs.pairs, ("data", "data"))
-        lines, unused = found.lines, _unused(found.used, arguments, data)
+        try:
+            found = read_traced(model, graphs, snapshots, usage, inputs.pairs, ("data", "data"))
+            rows, unused = _rows(found.lines, None), _unused(found.used, arguments, data)
+        except UnreadableModel:
+            found = read_by_classes(model, graphs, snapshots, usage, inputs.pairs)
+            if found is None:
+                raise
+            names = [layer.blocks[-1].name for layer in found.network.layers]
+            rows = tuple(Row(name, "", "read by the classes of its layers") for name in dict.fromkeys(names))
     except UnreadableModel as refusal:
-        problem, lines = str(refusal), refusal.lines
+        problem, rows = str(refusal), _rows(refusal.lines, str(refusal))
     return ModelCheck(
-        _rows(lines, problem),
+        rows,
         None if found is None else found.network.num_hops,
         None if found is None else len(found.network.layers),
         sum(p.numel() for p in model.parameters() if not nn.parameter.is_lazy(p)),

@@ -25,7 +25,7 @@ from ..elementwise import FINAL
 from ..layout import lay_out
 from ..recognised import recognise, stands_for
 from ..tape import UnreadableModel
-from ..trial import copy_model, dtype_of_model, run_model
+from ..trial import SIDES, copy_model, dtype_of_model, run_model
 from .functions import FUNCTIONS
 from .reader import Both, Line, Reader, Step
 from .recording import is_feature, record_model
@@ -33,7 +33,6 @@ from .rows import EDGES, GRAPHS, LINKS, NODES, Recorded, place_edges, way_of
 from .tape import FEATURE, Trace, run_again
 from .values import Value
 
-SIDES = ("before", "after")
 EXACT = 1e-9  # largest difference to the model's answer, in float64
 ALLOWED, HALF = (
     {torch.float64: EXACT, torch.float32: 1e-4},

@@ -103,14 +103,19 @@ def _written(step: Step) -> Value | None:
     return _side_by_side(step, values, move)
 
 
-def _side_by_side(step: Step, values: list[Value], move: Callable[[int, list[torch.Tensor]], torch.Tensor]) -> Value:
-    """The same where every element is one of the values', which `move` puts in their places."""
+def _beside(values: list[Value]) -> tuple[Axis, list[int]]:
+    """The rows that values share, and the first column of each side by side; then how many columns there are."""
     axis = values[0].axis
     for value in values[1:]:
         if value.axis.root is not axis.root:
             axis.join(value.axis)
-    width = sum(value.width for value in values)
-    starts = np.cumsum([0, *(value.width for value in values)]).tolist()
+    return axis, np.cumsum([0, *(value.width for value in values)]).tolist()
+
+
+def _side_by_side(step: Step, values: list[Value], move: Callable[[int, list[torch.Tensor]], torch.Tensor]) -> Value:
+    """The same where every element is one of the values', which `move` puts in their places."""
+    axis, starts = _beside(values)
+    width = starts[-1]
     found = []
     for side in (0, 1):
         wide = [
@@ -125,12 +130,8 @@ def _side_by_side(step: Step, values: list[Value], move: Callable[[int, list[tor
 def _joined(step: Step, values: list[Value]) -> Value:
     """Several tensors side by side, or one written into another."""
     values = _in_one_row(step, _spread_beside(step, values))
-    axis = values[0].axis
-    for value in values[1:]:
-        if value.axis.root is not axis.root:
-            axis.join(value.axis)
-    width = sum(value.width for value in values)
-    starts = np.cumsum([0, *(value.width for value in values)]).tolist()
+    axis, starts = _beside(values)
+    width = starts[-1]
     found, absent = [], []
     for side in (0, 1):
         numbered = {i: torch.full(step.reader.tensor(one, side).shape, -1) for i, one in enumerate(step.inputs)}

@@ -99,7 +99,6 @@ class Reader:
         self.traces, self.functions = traces, functions
         self.forced: set[Both] = set()
         self.graphs_inside = False  # whether graphs are rows that further rows are computed from
-        self.nonlinear: dict[int, bool] = {}
         self.begin()
 
     def begin(self) -> None:
