@@ -75,7 +75,7 @@ def test_a_report_begins_with_the_legs_and_shows_dates_across(explainers, scans,
     target = int(explainer.moved().target[0])
     axiompath.save_report(tmp_path / "report.html", explainer, [target])
     page = open_page(tmp_path / "report.html")
-    page.goto(f"{page.url}#node={target}")
+    page.goto(f"{(tmp_path / 'report.html').as_uri()}#node={target}")
     timeline = explainer.timeline(target)
     told = page.inner_text("#legs")
     assert all(f"{leg} {share:+.3g}" in told for leg, share in timeline.legs.items())
