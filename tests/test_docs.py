@@ -74,7 +74,7 @@ def test_eight_lines_lead_from_a_real_list_to_a_report(data_root, tmp_path, monk
     assert (tmp_path / "otc" / "report.html").is_file()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "research/README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
 def test_links_to_files_lead_somewhere(page):
     folder = (ROOT / page).parent
     links = LINK.findall((ROOT / page).read_text(encoding="utf-8"))

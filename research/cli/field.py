@@ -34,7 +34,7 @@ def benchmark(
     pyg: Annotated[bool, typer.Option("--pyg", help="Also the explainers of torch_geometric; minutes.")] = False,
     seed: Seed = 0,
     root: Root = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the table, a row a puzzle and method.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the table, one row per puzzle and method.")] = None,
     json: AsJson = False,
 ) -> None:
     """How good is an explanation of change? Runs your method beside ours and others, and prints its place.

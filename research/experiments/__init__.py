@@ -1,1 +1,1 @@
-"""The paper's protocol, one file an experiment."""
+"""The paper's protocol, one file per experiment."""

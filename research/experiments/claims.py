@@ -13,7 +13,7 @@ from .fidelity import PAPER_METHODS, deviation_by_level, mean_by_level
 
 SLACK = 1e-9  # differences below this are rounding
 
-Cases: TypeAlias = dict[tuple[str, int], pd.DataFrame]  # data set, layers -> a row a method, a column a level
+Cases: TypeAlias = dict[tuple[str, int], pd.DataFrame]  # data set, layers -> one row per method, one column per level
 
 # A claim, the method that it is about, and those that it is at or below.
 ORDERS = (

@@ -87,7 +87,7 @@ def run_faithfulness(
 
 
 def compare_ways(explainer: Explainer, target: Target, settings: FaithSettings) -> list[dict[str, Any]]:
-    """KL left by each way, a row a number."""
+    """KL left by each way, one row per number."""
     output, rows = explainer.change.output, []
     for size in settings.sizes:
         best = _best_changes(explainer, target, size, settings)

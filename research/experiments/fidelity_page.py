@@ -34,7 +34,7 @@ def write_fidelity_page(
 
 
 def mean_of_targets(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row per target, with its number of paths, and a column a method: the mean over levels; necessity has a star."""
+    """One row per target, with its number of paths, and one column per method: the mean over levels (*: necessity)."""
     labels = rows.method.where(rows.objective == "sufficiency", rows.method + "*")
     wide = rows.assign(method=labels).pivot_table("fidelity_minus", [*OF_A_TARGET, "num_paths"], "method", sort=False)
     return wide[[method for method in SHOWN_METHODS if method in wide]]

@@ -78,7 +78,7 @@ def train_on_graphs(
     batches: int = 1,
     seed: int = 0,
 ) -> nn.Module:
-    """Adam on cross-entropy, one step a batch; the weights of the epoch that did best on the graphs to `check`."""
+    """Adam on cross-entropy, one step per batch; the weights of the epoch that did best on the graphs to `check`."""
     parts = np.array_split(np.random.default_rng(seed).permutation(len(train)), batches)
     steps = [Batch.from_data_list([train[i] for i in part]) for part in parts]
     held = Batch.from_data_list(list(check))
@@ -94,7 +94,7 @@ def accuracy_on_graphs(model: nn.Module, batch: Any) -> float:
 def train_on_links(
     model: Callable[[], nn.Module], months: Sequence[Data], check: Data, *, epochs: int, seed: int = 0
 ) -> nn.Module:
-    """The same on pairs: each Data has edge_label_index and y, and all months make one step an epoch each."""
+    """The same on pairs: each Data has edge_label_index and y, and all months make one step each per epoch."""
     return fit(model, months, loss_on_labels, lambda net: auc_of_links(net, [check]), epochs, seed)
 
 

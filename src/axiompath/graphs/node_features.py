@@ -3,7 +3,7 @@
 degrees    log(1 + number of nodes that it sent to, and that it received from, in the window): it moves as edges do
 constant   1 at every node: whatever is predicted comes from the edges
 codes      32 numbers a node, drawn from its name: the same in every snapshot, and for a node that is new
-one-hot    a column a node; sparse; another width as soon as there are more nodes
+one-hot    one column per node; sparse; another width as soon as there are more nodes
 """
 
 from __future__ import annotations

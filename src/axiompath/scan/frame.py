@@ -22,7 +22,7 @@ FRAME_COLUMNS = ["problem", "objective", "class_before", "class_after", "kl_resi
 
 
 def describe_part(path: Path, output: Output, *, relations: bool = False) -> pd.DataFrame:
-    """One row per target that was explained, in order: explained, a column a cause, best_path and best_kind.
+    """One row per target that was explained, in order: explained, one column per cause, best_path and best_kind.
 
     The share of a cause is of the new class against the old one, or of the column that moved most, as everywhere.
     With `relations` edges have types, which the path names.

@@ -25,7 +25,7 @@ def is_shown(names: Sequence[str]) -> BoolArray:
 
 @dataclass(frozen=True, eq=False)
 class LabelFeatures:
-    """A function of a Moment: a column a class, 1 where a node is known to be of it."""
+    """A function of a Moment: one column per class, 1 where a node is known to be of it."""
 
     table: KnownNodes
 
