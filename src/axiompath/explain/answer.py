@@ -1,4 +1,4 @@
-"""Change + targets + question -> Records of Explanations: the one road, under everything that explains.
+"""Change + targets + question -> Explanations: the one road, under everything that explains.
 
 Paths that were listed are chosen from as they are (`choices`). Where there are more, those that matter are searched for
 (`searched`).
@@ -24,13 +24,12 @@ from ..selection import select_budgets
 from .candidates import Candidates, ListedPaths
 from .choices import Choices, as_objects, choose_listed, join_choices, make_choices, take_selection
 from .depths import choose_units
-from .explanation import Caption
+from .explanation import Caption, Explanation
 from .members import find_groups, merge_units
 from .question import AUTO_DEPTH, Question
-from .records import Records, make_records
+from .records import explain_choices
 from .relaxation import MAX_PASSES, OFFERED, choose_budgets, choose_searched
 from .remains import ends_of, first_enough, residuals_of, wholes_of
-from .retrained import measure
 from .searched import Searched, search_rows
 from .walks import Walks, is_priced, walk_rows
 
@@ -55,10 +54,10 @@ class Batch:
         return [opened[i] for i in np.argsort(self.places).tolist()]
 
 
-def explain_rows(change: Change, walks: Walks, question: Question, caption: Caption) -> Iterator[Records]:
-    """Answers about the targets, in order and lazily, as many at a time as are walked together."""
+def explain_rows(change: Change, walks: Walks, question: Question, caption: Caption) -> Iterator[Explanation]:
+    """Answers about the targets, in order and lazily; as many are computed at a time as are walked together."""
     for places in walks.batches():
-        yield answer(change, open_batch(change, walks.rows[places], walks.counts[places]), [question], caption)
+        yield from answer(change, open_batch(change, walks.rows[places], walks.counts[places]), [question], caption)
 
 
 def open_batch(change: Change, rows: IntArray, counts: NDArray[Any] | None = None) -> Batch:
@@ -77,7 +76,7 @@ def answer(
     questions: Sequence[Question],
     caption: Caption,
     rank: Ranking | None = None,
-) -> Records:
+) -> list[Explanation]:
     """Answers about the targets of one batch, one per question; the questions differ only in their budgets.
 
     `rank` hands in a ranking of paths of `after` that is none of BASELINES, in place of the questions' method.
@@ -161,13 +160,12 @@ def _choose_ranked(source: Candidates, questions: Sequence[Question], rank: Rank
         yield make_choices(source, question, ranked.take_rows(np.arange(number)), *found)
 
 
-def _explain(change: Change, choices: Choices, question: Question, caption: Caption) -> Records:
-    """The records, in the user's node numbers; both replays of all choices at once."""
+def _explain(change: Change, choices: Choices, question: Question, caption: Caption) -> list[Explanation]:
+    """With a sentence on fewer paths where the fewest were asked for."""
     if question.until is not None:
         wholes = wholes_of(change, choices.rows, question.objective).tolist()
         pairs = zip(wholes, choices.kl_residual.tolist(), strict=True)
         shares = [change.output.explained(whole, left) for whole, left in pairs]
         reached = zip(choices.fewest, choices.chosen.lengths.tolist(), shares, strict=True)
         choices = replace(choices, status=choices.status + [question.describe_fewest(*one) for one in reached])
-    measured = measure(change, choices.rows, choices.chosen.owner, choices.chosen.paths)
-    return make_records(change, choices, question, measured, caption)
+    return explain_choices(change, choices, question, caption)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -128,7 +127,7 @@ class PathEngine:
         """One Explanation a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
         self.check(question)
         walks = self._checked(self.walks(rows, memory, question))
-        return chain.from_iterable(explain_rows(self.change, walks, question, self._caption_with_graphs))
+        return explain_rows(self.change, walks, question, self._caption_with_graphs)
 
     def frontier(self, row: int, questions: Sequence[Question], memory: float) -> list[Explanation]:
         """One Explanation per question about one row; the questions differ only in their budgets."""
@@ -138,7 +137,7 @@ class PathEngine:
         largest = max(questions, key=lambda question: question.budget)
         walks = self._checked(self.walks(np.array([row]), memory, largest))
         batch = open_batch(self.change, walks.rows, walks.counts)
-        return list(answer(self.change, batch, questions, self._caption_with_graphs))
+        return answer(self.change, batch, questions, self._caption_with_graphs)
 
     def attribute(self, rows: IntArray, memory: float) -> Iterator[Attribution]:
         """One Attribution a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""

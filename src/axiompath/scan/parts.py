@@ -1,4 +1,4 @@
-"""Records of Explanations -> one Parquet file, written atomically; and back.
+"""Explanations -> one Parquet file, written atomically; and back.
 
 A row is a target. One that failed has its name, its reason in `problem` and nothing else.
 """
@@ -8,24 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from ..arrays import IntArray
 from ..change.states import CAUSE_WORDS, KINDS, RARE
 from ..errors import InputError
 from ..explain.explanation import OF_PATHS, Explanation
-from ..explain.records import Records
 from ..explain.retrained import Retrained
-from ..graphs.labels import label_class, label_nodes
+from ..graphs.labels import label_class
 from ..graphs.places import LINKS, UNIT_OF, Target, Unit, check_target
 from ..outputs import Output
-from ..paths.table import KIND_WORDS
 from ..storage import parquet
 from ..storage.codec import Text, decode, to_plain
 from ..storage.origin import Origin
@@ -129,20 +126,14 @@ def written_for(path: Path) -> str | None:
     return None
 
 
-def write_part(path: Path, found: Iterable[Records | Failure], notes: Mapping[str, Any]) -> None:
+def write_part(path: Path, found: Iterable[Explanation | Failure], notes: Mapping[str, Any]) -> None:
     """Write the rows as they come, some at a time; the file appears only when it is complete."""
     schema = parquet.with_notes(pa.schema(list(columns_of(notes["task"]).items())), notes)
 
     def tables() -> Iterator[pa.Table]:
-        held = schema.empty_table()
-        for item in found:
-            held = pa.concat_tables([held, to_table(item, schema)])
-            while len(held) >= GROUP:
-                # In one piece each: where batches end must not show in the bytes.
-                yield held.slice(0, GROUP).combine_chunks()
-                held = held.slice(GROUP)
-        if len(held):
-            yield held.combine_chunks()
+        rest = iter(found)
+        while rows := list(islice(rest, GROUP)):
+            yield to_table(rows, schema)
 
     parquet.write_part(path, tables(), schema)
 
@@ -256,86 +247,31 @@ def _damaged(path: Path) -> AbstractContextManager[None]:
     return blamed(f"Expected a whole part of a scan at {path} (it is cut short or damaged).")
 
 
-def to_table(item: Records | Failure, schema: pa.Schema) -> pa.Table:
-    """Rows with these columns, all targets at once."""
-    columns = _columns_of_failure(item) if isinstance(item, Failure) else _columns_of_records(item)
-    size = len(columns["target"])
-    arrays = [columns.get(kind.name) for kind in schema]
-    filled = [pa.nulls(size, kind.type) if a is None else a for kind, a in zip(schema, arrays, strict=True)]
-    return pa.Table.from_arrays(filled, schema=schema)
+def to_table(found: Sequence[Explanation | Failure], schema: pa.Schema) -> pa.Table:
+    """A row each, with these columns."""
+    rows = [_to_row(item) for item in found]
+    columns = [pa.array([row.get(column.name) for row in rows], column.type) for column in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _columns_of_failure(item: Failure) -> dict[str, pa.Array]:
-    row = {**split_target(item.target), "name": item.name, "problem": item.problem}
-    return {name: pa.array([value]) for name, value in row.items()}
-
-
-def _columns_of_records(found: Records) -> dict[str, pa.Array]:
-    size, chosen, caption, own = len(found), found.chosen, found.caption, found.columns
-    targets, classes = found.targets.reshape(size, -1), caption.class_names
-    starts, nodes = found.mentioned
-    common = {**found.common, "hops": [asdict(hop) for hop in found.common["hops"]]}
-    columns = {
-        "target": pa.array(targets[:, 0]),
-        PARTNER: pa.array(targets[:, -1]),
-        "name": pa.array(found.names, pa.string()),
-        **{key: _column(own[key], kind) for key, kind in COLUMNS.items() if key in own},
-        **{key: _alike(common[key], kind, size) for key, kind in COLUMNS.items() if key in common},
-        "paths": _cut(chosen.indptr, _lists(chosen.paths)),
-        "contributions": _cut(chosen.indptr, _lists(chosen.contributions)),
-        "weights": _cut(chosen.indptr, pa.array(chosen.weights)),
-        "kinds": _cut(chosen.indptr, _words(KIND_WORDS, chosen.kinds % len(KIND_WORDS))),
-        "causes": _struct(dict(zip(CAUSE_WORDS, found.causes.transpose(1, 0, 2), strict=False))),
-        "node_names": pa.MapArray.from_arrays(
-            _offsets(starts), pa.array(nodes, pa.int64()), pa.array(label_nodes(nodes, caption.node_names), pa.string())
-        ),
-        "left_out": pa.array([None if np.isnan(sums).any() else sums.tolist() for sums in found.left_out], VECTOR),
+def _to_row(item: Explanation | Failure) -> dict[str, Any]:
+    """Plain values by column; of one that failed, its name and the problem."""
+    row = {"name": item.name, **split_target(item.target)}
+    if isinstance(item, Failure):
+        return {**row, "problem": item.problem}
+    for label in ("class_before", "class_after") if item.class_names else ():
+        row[f"{label}_name"] = label_class(getattr(item, label), item.class_names)
+    given = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in vars(item).items()}
+    nothing = np.zeros(len(item.logits_before))
+    special = {
+        "causes": {cause: item.causes.get(cause, nothing).tolist() for cause in CAUSE_WORDS},
+        "node_names": list(item.node_names.items()),
+        "hops": [asdict(hop) for hop in item.hops],
+        "edge_places": [(code, list(edge)) for code, edge in item.edge_places.items()],
+        "relations": [dict(zip(STEP, step, strict=True)) for step in item.relations],
+        "retrained": item.retrained and {key: part.tolist() for key, part in vars(item.retrained).items()},
     }
-    if found.edge_places:
-        edge_lists = [[(code, list(edge)) for code, edge in edges.items()] for edges in found.edges_of_each]
-        columns["edge_places"] = pa.array(edge_lists, EDGES)
-    if caption.relations is not None:
-        begin, ends, words = found.steps
-        steps = [pa.array(ends[:, 0]), pa.array(ends[:, 1]), pa.array(words, pa.string())]
-        columns["relations"] = _cut(begin, pa.StructArray.from_arrays(steps, list(STEP)))
-    if found.retrained is not None:
-        columns["retrained"] = _struct(vars(found.retrained))
-    if classes:
-        for key in ("class_before", "class_after"):
-            columns[f"{key}_name"] = _words([label_class(i, classes) for i in range(own[key].max() + 1)], own[key])
-    return columns
-
-
-def _offsets(starts: IntArray) -> pa.Array:
-    return pa.array(starts, pa.int32())
-
-
-def _cut(starts: IntArray, values: pa.Array) -> pa.Array:
-    """A list a row, of one value after the other."""
-    return pa.ListArray.from_arrays(_offsets(starts), values)
-
-
-def _column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    return _lists(values) if values.ndim == 2 else pa.array(values, kind)
-
-
-def _lists(rows: NDArray[Any]) -> pa.Array:
-    """A list a row of an array [n, size]."""
-    return _cut(np.arange(len(rows) + 1) * rows.shape[1], pa.array(rows.ravel()))
-
-
-def _struct(parts: Mapping[str, NDArray[Any]]) -> pa.Array:
-    """Lists by name, one of each a row."""
-    return pa.StructArray.from_arrays([_lists(part) for part in parts.values()], list(parts))
-
-
-def _words(words: Sequence[str], which: NDArray[Any]) -> pa.Array:
-    return pa.array(words, pa.string()).take(pa.array(which))
-
-
-def _alike(value: Any, kind: pa.DataType, size: int) -> pa.Array:
-    """The same in every row."""
-    return pa.array([value], kind).take(pa.array(np.zeros(size, dtype=np.int64)))
+    return {**given, **special, **row}
 
 
 def split_target(target: Target) -> dict[str, int]:

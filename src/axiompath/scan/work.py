@@ -14,9 +14,8 @@ from threadpoolctl import ThreadpoolController
 from ..arrays import IntArray
 from ..change.comparison import Change
 from ..explain.answer import explain_rows
-from ..explain.explanation import Caption
+from ..explain.explanation import Caption, Explanation
 from ..explain.question import Question
-from ..explain.records import Records
 from ..explain.walks import Walks
 from ..graphs.labels import label_targets
 from ..graphs.places import Target
@@ -77,7 +76,7 @@ class Workload:
         sizes = self.walks.sizes[self.places_of(part)]
         return PROCESS_BYTES + float(max(sizes.max(), min(sizes.sum(), self.walks.batch_bytes)))
 
-    def do(self, kind: str, number: int) -> Records | Failure | int:
+    def do(self, kind: str, number: int) -> Explanation | Failure | int:
         """A `part`, whose number is returned when it is written, or one `target`."""
         if kind == "target":
             return explain_alone(self, number)
@@ -87,8 +86,8 @@ class Workload:
     def rescue(self, part: int, single: Callable[[int], Any]) -> None:
         """Each target by itself: one at which workers die is recorded, the others are explained."""
 
-        def explain(place: int) -> Records | Failure:
-            found: Records | Failure | None = single(place)
+        def explain(place: int) -> Explanation | Failure:
+            found: Explanation | Failure | None = single(place)
             return self.lost(place) if found is None else found
 
         write_part(self.file_of(part), map(explain, self.places_of(part).tolist()), self.notes_of(part))
@@ -127,21 +126,18 @@ def run_part(load: Workload, part: int) -> None:
         write_part(load.file_of(part), found, load.notes_of(part))
 
 
-def explain_alone(load: Workload, place: int) -> Records | Failure:
+def explain_alone(load: Workload, place: int) -> Explanation | Failure:
     """One target, by itself."""
     with _libraries().limit(limits=1):
         (found,) = _explain_batch(load, np.array([place]))
     return found
 
 
-def _explain_batch(load: Workload, places: IntArray) -> list[Records | Failure]:
+def _explain_batch(load: Workload, places: IntArray) -> list[Explanation | Failure]:
     if load.known is not None:
         adopt(load.change, load.known)
     try:
-        found = list(explain_rows(load.change, load.walks.take(places), load.question, load.caption))
-        for records in found:  # looked up here, where whatever goes wrong is a target's failure
-            assert len(records.names) == len(records.mentioned[0]) - 1
-        return list(found)
+        return list(explain_rows(load.change, load.walks.take(places), load.question, load.caption))
     except Exception as error:
         if len(places) == 1:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
