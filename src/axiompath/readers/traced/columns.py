@@ -14,15 +14,17 @@ from ..forms import Form, concatenate
 from .reader import Step
 from .rows import Axis
 from .tape import PARAMETER
-from .values import Value, in_rows
+from .values import InRows, Value, in_rows
 
+KEEPING = ("view", "_unsafe_view", "reshape", "_reshape_alias", "expand")  # to the same shape: nothing happens
 WRITING = ("as_strided_scatter", "slice_scatter", "select_scatter")
 
 
 def affine(step: Step) -> Value:
     """Each element is a sum of its inputs' elements, each times a number, plus a number."""
     reader, shapes = step.reader, step.shapes
-    nothing = [{i: step.like(i, side, 0.0) for i in step.features} for side in (0, 1)]
+    width = 1 if _by_row(step) else None
+    nothing = [{i: step.like(i, side, 0.0, width) for i in step.features} for side in (0, 1)]
     constant = tuple(step.run(side, nothing[side]).to(torch.float64) for side in (0, 1))
     others = [reader.kind(one) for i, one in enumerate(step.inputs) if i not in step.features]
     kind = max(others, default=PARAMETER)
@@ -31,7 +33,7 @@ def affine(step: Step) -> Value:
     for i, value in zip(step.features, values, strict=True):
         factors = []
         for side in (0, 1):
-            ones = step.run(side, {**nothing[side], i: step.like(i, side, 1.0)}).to(torch.float64)
+            ones = step.run(side, {**nothing[side], i: step.like(i, side, 1.0, width)}).to(torch.float64)
             factors.append(torch.where(torch.isfinite(constant[side]), ones - constant[side], 0.0))
         if all(bool((factor == 1).all()) for factor in factors):
             parts.append(value)
@@ -45,6 +47,17 @@ def affine(step: Step) -> Value:
         parts = reader.level(parts, shapes)
         added = Value(total([part.form for part in parts]), parts[0].axis, parts[0].places)
     return reader.shift(added, (constant[0], constant[1]), kind, step.name)
+
+
+def _by_row(step: Step) -> bool:
+    """Whether an operation on tables does the same to all columns, so that one of them says what it does."""
+    shape = step.shapes[1]
+    if step.name not in ("add", "sub", "rsub", "mul", "div", "neg") or len(shape) != 2:
+        return False
+    others = [one for i, one in enumerate(step.inputs) if i not in step.features]
+    return all(step.reader.shape(step.inputs[i]) == shape for i in step.features) and all(
+        step.reader.shape(one).numel() == 1 or step.reader.shape(one)[-1:] == (1,) for one in others
+    )
 
 
 def total(forms: list[Form]) -> Form:
@@ -61,6 +74,8 @@ def view(step: Step) -> Value:
     if whole is not None:
         return whole
     values = [step.form(i) for i in step.features]
+    if len(values) == 1 and len(step.inputs) == 1 and step.name in KEEPING and values[0].shapes == step.shapes:
+        return values[0]
     if len(values) == 1 and len(step.inputs) == 1 and step.name != "constant_pad_nd":
         places = tuple(step.move(side, {step.features[0]: values[0].places[side]}) for side in (0, 1))
         return moved(values[0], places)
@@ -197,6 +212,8 @@ def _in_one_row(step: Step, values: list[Value]) -> list[Value]:
 
 def _spread_beside(step: Step, values: list[Value]) -> list[Value]:
     """Rows of graphs side by side with rows of nodes or messages are given to each of these."""
+    if not any(value.axis.root.of_graphs for value in values):
+        return values
     most = max(values, key=lambda value: len(value.listed(1)))
     dimension = most.row_dimension()
     found = []
@@ -421,6 +438,8 @@ def linear(step: Step, place: int, matrix: FloatArray) -> Value:
     blocks = value.width // size
     if blocks * size != value.width:
         raise step.refuse("multiplies a part of each row with a matrix.")
+    if blocks == 1 and value.table_rows is not None:
+        return replace(value.mapped(matrix), places=InRows(value.table_rows, matrix.shape[1]))
     places, sequence = [], None
     for side in (0, 1):
         flat = value.places[side].reshape(-1, size)

@@ -22,7 +22,7 @@ from .elementwise import KNOWN, OTHERS, of_calls
 from .reader import GraphsAreInside, Step
 from .rows import EDGES, Axis, Recorded
 from .tape import FEATURE, PARAMETER
-from .values import Origin, Value, distinct_pairs, in_rows, rule_of
+from .values import InRows, Origin, Pair, Value, distinct_pairs, in_rows, rule_of
 
 CHOOSING = {"nonzero", "arange", "nonzero_static"}
 CHOOSING_OUTPUT = {"sort": 1, "topk": 1, "_unique2": 0, "unique_consecutive": 0}  # an order of rows: none comes twice
@@ -53,16 +53,57 @@ def gather(step: Step) -> Value:
     if pairs is not None:
         return pairs
     reader, value = step.reader, step.form(0)
-    picked = tuple(step.move(side, {0: value.places[side]}) for side in (0, 1))
-    found = moved(value, picked)
+    picked: Any = _picked_rows(step, value)
+    if picked is None:
+        picked = tuple(step.move(side, {0: value.places[side]}).contiguous() for side in (0, 1))
+    found = replace(value, places=picked)
     dimension = value.row_dimension()
     if dimension is None or dimension not in _indexed(step):
         return reader.aligned(found)
     if _is_choice(step, 1 + _indexed(step).index(dimension)):
         for side in (0, 1):
-            if len(np.unique(picked[side].numpy())) != picked[side].numel():
+            own = picked[side].numpy() if found.table_rows is None else found.table_rows[side]
+            if len(np.unique(own)) != own.size:
                 raise step.refuse("chooses a row twice by a mask or a range.")
         return reader.aligned(found)
+    rows, places = _chosen_rows(step, value, found, dimension)
+    pair = _end_of(step)
+    if pair is not None and value.axis.root is reader.nodes.root:
+        return _end_value(step, value, pair, places)
+    index = step.inputs[1]  # zeros of the size of features depend on no edge
+    along_edges = reader.kind(index) != PARAMETER and "edge_index" in reader.traces[1].fields_of(index[1])
+    if value.axis.root.of_graphs and not along_edges and (len(rows[0]), len(rows[1])) == reader.nodes.sizes:
+        spread = reader.spread(value, (rows[0], rows[1]), reader.nodes)
+        reader.note(step, "every node receives what its graph holds")
+        return replace(spread, places=places)
+    if value.axis.root.of_graphs:
+        given = _given_to(step, value, found, (rows[0], rows[1]), places)
+        if given is not None:
+            return given
+        if not reader.graphs_inside:
+            raise GraphsAreInside
+    axis = reader.edges_from(value.axis, (rows[0], rows[1]))
+    form = reader.gathered(value, (rows[0], rows[1]), axis)
+    reader.note(step, f"gather: rows of {value.axis.root.kind} along edges")
+    origin = Origin(value.form, value.axis, (rows[0], rows[1]))
+    return reader.aligned(Value(form, axis, places, origin))
+
+
+def _picked_rows(step: Step, value: Value) -> InRows | None:
+    """Rows of a table that are chosen by one index of rows; None where single elements are chosen."""
+    plain = step.name == "index_select" or (step.name == "index" and len(step.argument(1, "indices")) == 1)
+    index = [step.reader.tensor(step.inputs[1], side) for side in (0, 1)]
+    if value.table_rows is None or not plain or _indexed(step) != (0,) or any(one.dim() != 1 for one in index):
+        return None
+    first, second = (rows[one.numpy()] for rows, one in zip(value.table_rows, index, strict=True))
+    return InRows((first, second), value.width)
+
+
+def _chosen_rows(step: Step, value: Value, found: Value, dimension: int) -> tuple[list[IntArray], Pair | InRows]:
+    """The row of each row that an index chose, and the places of the chosen rows, numbered in their order."""
+    if found.table_rows is not None:
+        own = found.table_rows
+        return list(own), InRows((np.arange(len(own[0])), np.arange(len(own[1]))), value.width)
     out = _out_dimensions(step, dimension)
     rows, places = [], []
     for side in (0, 1):
@@ -74,28 +115,10 @@ def gather(step: Step) -> Value:
         rows.append(taken[:, 0] if taken.size else np.zeros(size, dtype=np.int64))
         columns = np.moveaxis(found.columns(side), out, range(len(out))).reshape(size, rest)
         wide = np.arange(size)[:, None] * value.width + columns
-        shape = [picked[side].shape[d] for d in out] + [s for d, s in enumerate(picked[side].shape) if d not in out]
+        shape = found.shapes[side]
+        shape = torch.Size([shape[d] for d in out] + [s for d, s in enumerate(shape) if d not in out])
         places.append(torch.from_numpy(np.moveaxis(wide.reshape(shape), range(len(out)), out).copy()))
-    pair = _end_of(step)
-    if pair is not None and value.axis.root is reader.nodes.root:
-        return _end_value(step, value, pair, (places[0], places[1]))
-    index = step.inputs[1]  # zeros of the size of features depend on no edge
-    along_edges = reader.kind(index) != PARAMETER and "edge_index" in reader.traces[1].fields_of(index[1])
-    if value.axis.root.of_graphs and not along_edges and (len(rows[0]), len(rows[1])) == reader.nodes.sizes:
-        spread = reader.spread(value, (rows[0], rows[1]), reader.nodes)
-        reader.note(step, "every node receives what its graph holds")
-        return replace(spread, places=(places[0], places[1]))
-    if value.axis.root.of_graphs:
-        given = _given_to(step, value, found, (rows[0], rows[1]), places)
-        if given is not None:
-            return given
-        if not reader.graphs_inside:
-            raise GraphsAreInside
-    axis = reader.edges_from(value.axis, (rows[0], rows[1]))
-    form = reader.gathered(value, (rows[0], rows[1]), axis)
-    reader.note(step, f"gather: rows of {value.axis.root.kind} along edges")
-    origin = Origin(value.form, value.axis, (rows[0], rows[1]))
-    return reader.aligned(Value(form, axis, (places[0], places[1]), origin))
+    return rows, (places[0], places[1])
 
 
 def _entries(step: Step) -> Value | None:
@@ -127,7 +150,7 @@ def _entries(step: Step) -> Value | None:
 
 
 def _given_to(
-    step: Step, value: Value, found: Value, rows: tuple[IntArray, IntArray], places: list[torch.Tensor]
+    step: Step, value: Value, found: Value, rows: tuple[IntArray, IntArray], places: Pair | InRows
 ) -> Value | None:
     """What graphs hold, given to the nodes of one type; a single graph's is given to whatever it stands beside."""
     if all(len(set(one.tolist())) <= 1 for one in rows):
@@ -149,7 +172,7 @@ def _given_to(
 
 def _indexed(step: Step) -> tuple[int, ...]:
     if step.name in ("index_select", "gather"):
-        return (step.argument(1, "dim") % len(step.reader.tensor(step.inputs[0], 1).shape),)
+        return (step.argument(1, "dim") % len(step.reader.shape(step.inputs[0])),)
     if step.name == "embedding":
         return (0,)
     return tuple(i for i, one in enumerate(step.argument(1, "indices")) if one is not None)
@@ -197,10 +220,10 @@ def _end_of(step: Step, place: int = 1) -> int | None:
     return None
 
 
-def _end_value(step: Step, value: Value, end: int, places: tuple[torch.Tensor, torch.Tensor]) -> Value:
+def _end_value(step: Step, value: Value, end: int, places: Pair | InRows) -> Value:
     reader = step.reader
     ready = reader.hold(value)
-    sizes = tuple(len(torch.unique(one // max(value.width, 1))) for one in places)
+    sizes = tuple(len(torch.unique(places[side] // max(value.width, 1))) for side in (0, 1))
     axis = reader.pairs((sizes[0], sizes[1]))
     form = replace(ready.form, terms=tuple(replace(term, coefficients=End(end)) for term in ready.form.terms))
     reader.note(step, "links: the nodes at one end of the pairs")
@@ -218,10 +241,8 @@ def scatter(step: Step) -> Value:
     if source not in step.features and reduction == "sum":
         return affine(step)
     value = step.form(source).arranged()
-    if value.row_dimension() is None and value.places[1].dim() and 1 in (value.axis.sizes):
+    if value.row_dimension() is None and len(value.shapes[1]) and 1 in (value.axis.sizes):
         raise step.refuse("sends a single row.")
-    targets = [_targets(step, side, source) for side in (0, 1)]
-    rows, sent, columns, width = [], [], None, 0
     shapes = step.shapes
     dimension = 0 if "put" in name else step.argument(1, "dim") % len(shapes[1])
     base = step.form(0) if 0 in step.features else None
@@ -230,6 +251,12 @@ def scatter(step: Step) -> Value:
     else:
         axis = base.axis
         into = base.rows_along(0), base.rows_along(1)
+    index = _index_of_rows(step, value, dimension)
+    if index is not None:
+        to = into[0][index[0]], into[1][index[1]]
+        return _sent(step, value, value.table_rows, to, axis, InRows(into, value.width), reduction)
+    targets = [_targets(step, side, source) for side in (0, 1)]
+    rows, sent, columns, width = [], [], None, 0
     width = int(np.prod([size for d, size in enumerate(shapes[1]) if d != dimension]))
     for side in (0, 1):
         numbers = in_rows(shapes[side][dimension], shapes[side], dimension).reshape(-1)[targets[side].reshape(-1)]
@@ -252,6 +279,22 @@ def scatter(step: Step) -> Value:
     return _sent(step, value, (rows[0], rows[1]), (sent[0], sent[1]), axis, (places[0], places[1]), reduction)
 
 
+def _index_of_rows(step: Step, value: Value, dimension: int) -> tuple[IntArray, IntArray] | None:
+    """Which row of the result each row of a table is added to; None where single elements go their own ways."""
+    known = step.name in ("index_add", "index_copy", "scatter_add", "scatter_reduce")
+    if value.table_rows is None or dimension or not known or value.shapes[1][1:] != step.shapes[1][1:]:
+        return None
+    found = []
+    for side in (0, 1):
+        index, rows = step.reader.tensor(step.inputs[1], side), value.table_rows[side]
+        if index.dim() == 2 and index.shape == value.shapes[side] and (index.shape[1] == 1 or index.stride(1) == 0):
+            index = index[:, 0]
+        if index.shape != rows.shape or (len(rows) > 1 and not (rows[1:] > rows[:-1]).all()):
+            return None
+        found.append(index.numpy())
+    return found[0], found[1]
+
+
 def _sent(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places: Any, reduction: str) -> Value:
     reader = step.reader
     back = value.axis.root is axis.root and all(np.array_equal(rows[side], sent[side]) for side in (0, 1))
@@ -262,7 +305,7 @@ def _sent(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places: An
             for side in (0, 1):
                 mask = torch.zeros(axis.sizes[side], dtype=torch.float64)
                 mask[torch.from_numpy(rows[side])] = 1.0
-                masks.append(mask[places[side] // value.width])
+                masks.append(mask[torch.from_numpy(found.rows(side))])
             found = reader.scale(found, (masks[0], masks[1]), of_features=False)
     else:
         if value.axis.root.kind == EDGES and all(len(rows[side]) == value.axis.sizes[side] for side in (0, 1)):
@@ -277,7 +320,7 @@ def _sent(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places: An
         for side in (0, 1):
             count = np.bincount(sent[side], minlength=axis.sizes[side]).astype(np.float64)
             inverse = torch.from_numpy(1.0 / np.maximum(count, 1.0))
-            factors.append(inverse[places[side] // max(value.width, 1)])
+            factors.append(inverse[torch.from_numpy(found.rows(side))])
         found = reader.scale(found, (factors[0], factors[1]), of_features=False)
     return _onto(step, found, reduction)
 
@@ -433,7 +476,7 @@ def _times(step: Step, place: int, offset: int) -> Value:
     other = offset + 1 if place == offset else offset
     value = step.form(place)
     right = place == offset  # features on the left, a matrix on the right
-    shape = reader.tensor(step.inputs[place], 1).shape
+    shape = reader.shape(step.inputs[place])
     contracted = len(shape) - 1 if right or len(shape) == 1 else len(shape) - 2
     row = value.row_dimension()
     if row == contracted and not (row == 0 and value.axis.sizes == (1, 1)):

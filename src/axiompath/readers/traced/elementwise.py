@@ -194,11 +194,11 @@ def root_of(reader: Reader, value: Both) -> Both | None:
     """
     root: Both | None = None
     waiting = {value}
-    shape = reader.tensor(value, 1).shape
+    shape = reader.shape(value)
     while waiting:
         one = max(waiting, key=lambda number: number[1])  # made last: no other is made of it
         alone = len(waiting) == 1
-        if alone and one != value and reader.tensor(one, 1).shape == shape:
+        if alone and one != value and reader.shape(one) == shape:
             root = one
         if not _is_call(reader, one):
             return root
@@ -218,4 +218,4 @@ def _is_call(reader: Reader, value: Both) -> bool:
     if step is None or not (step.name in KNOWN or step.name in OTHERS or step.name in COMBINING | COPYING):
         return False
     others = [one for i, one in enumerate(step.inputs) if i not in step.features]
-    return all(reader.kind(one) == PARAMETER and reader.tensor(one, 1).numel() == 1 for one in others)
+    return all(reader.kind(one) == PARAMETER and reader.shape(one).numel() == 1 for one in others)

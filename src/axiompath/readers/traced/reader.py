@@ -22,7 +22,7 @@ from ..forms import Form, base_form
 from ..tape import UnreadableModel
 from .rows import EDGES, GRAPHS, LINKS, NODES, Axis, Recorded, choose, send
 from .tape import FEATURE, PARAMETER, Number, Operation, Trace, refuse, rows_numbered, run_again
-from .values import Pair, Value, in_rows, rule_of, same_in_all, scaled
+from .values import InRows, Pair, Value, in_rows, rule_of, same_in_all, scaled
 
 Both = tuple[Number, Number]  # one value, by its number in each trace
 
@@ -62,8 +62,7 @@ class Step:
     @property
     def shapes(self) -> tuple[torch.Size, torch.Size]:
         """Of what it gives."""
-        first, second = (self.reader.tensor(self.value, side).shape for side in (0, 1))
-        return first, second
+        return self.reader.shape(self.value, 0), self.reader.shape(self.value, 1)
 
     def argument(self, place: int, name: str, default: Any = None, side: int = 1) -> Any:
         """A plain argument by its place or name."""
@@ -79,9 +78,10 @@ class Step:
         """One of its inputs, read."""
         return self.reader.read(self.inputs[place])
 
-    def like(self, place: int, side: int, number: float) -> torch.Tensor:
-        """A tensor of one number, of the shape of an input."""
-        return torch.full(self.reader.tensor(self.inputs[place], side).shape, number, dtype=torch.float64)
+    def like(self, place: int, side: int, number: float, width: int | None = None) -> torch.Tensor:
+        """A tensor of one number, of the shape of an input, or of another width."""
+        shape = self.reader.shape(self.inputs[place], side)
+        return torch.full(shape if width is None else (*shape[:-1], width), number, dtype=torch.float64)
 
     def move(self, side: int, tensors: dict[int, torch.Tensor]) -> torch.Tensor:
         """The operation on whole numbers that stand for its inputs: it must only move them."""
@@ -144,6 +144,10 @@ class Reader:
         """Its numbers on one graph."""
         found = self.traces[side].values[value[side]]
         return found if found.layout == torch.strided else found.to_dense()
+
+    def shape(self, value: Both, side: int = 1) -> torch.Size:
+        """Its shape on one graph."""
+        return self.traces[side].values[value[side]].shape
 
     def kind(self, value: Both) -> int:
         """What it depends on."""
@@ -224,17 +228,21 @@ class Reader:
         for side in (0, 1):
             table = self.leaves[term.base][1][side]
             table[rows[side], columns] = tensors[side].to(torch.float64).reshape(-1, width).numpy()
-        first, second = (in_rows(len(rows[side]), tensors[side].shape, rows=rows[side]) for side in (0, 1))
         form = self.fields[name]
         form = form if form.width == width else form.select(np.arange(columns.start, columns.stop))
+        if all(one.dim() == 2 for one in tensors):
+            return Value(form, self.nodes, InRows((rows[0], rows[1]), width))
+        first, second = (in_rows(len(rows[side]), tensors[side].shape, rows=rows[side]) for side in (0, 1))
         return Value(form, self.nodes, (first, second))
 
     def leaf(self, tensors: Any, axis: Axis, name: str) -> Value:
         """Numbers of each row as they are, rows first."""
         dense = [one.to_dense() if one.layout != torch.strided else one for one in tensors]
-        places = tuple(in_rows(size, one.shape) for size, one in zip(axis.sizes, dense, strict=True))
         tables = tuple(one.to(torch.float64).reshape(one.shape[0], -1).numpy() for one in dense)
-        return Value(self.leaf_form(axis, (tables[0], tables[1]), name), axis, (places[0], places[1]))
+        places: Any = tuple(in_rows(size, one.shape) for size, one in zip(axis.sizes, dense, strict=True))
+        if all(one.dim() == 2 for one in dense):
+            places = InRows((np.arange(axis.sizes[0]), np.arange(axis.sizes[1])), tables[0].shape[1])
+        return Value(self.leaf_form(axis, (tables[0], tables[1]), name), axis, places)
 
     def leaf_form(self, axis: Axis, tables: tuple[FloatArray, FloatArray], name: str) -> Form:
         """The same of a table."""
@@ -373,7 +381,7 @@ class Reader:
         tables = value.table(tensors)
         same = None if of_features else same_in_all(tables, (value.listed(0), value.listed(1)))
         if same is not None and plain:
-            return value.mapped(np.diag(same))
+            return value.mapped(np.diag(np.broadcast_to(same, value.width)))
         rules = [rule for rule in map(rule_of, value.form.terms) if rule is not None]
         at_ends = any(isinstance(term.coefficients, End) for term in value.form.terms)
         busy = of_features and any(rule.arrived or rule.of_features for rule in rules)
@@ -389,10 +397,12 @@ class Reader:
         tables = value.table(tensors)
         same = same_in_all(tables, (value.listed(0), value.listed(1)))
         if kind == PARAMETER and same is not None:
+            same = np.broadcast_to(same, value.width)
             if value.origin is not None:
                 return self.chosen(value, value.origin.form + same)
             return replace(value, form=value.form + same)
-        leaf = self.leaf_form(value.axis, tables, name)
+        wide = [np.broadcast_to(table, (len(table), value.width)) for table in tables]
+        leaf = self.leaf_form(value.axis, (wide[0], wide[1]), name)
         return replace(value, form=value.form + leaf, origin=None)
 
     def activate(self, value: Value, activation: Activation) -> Value:
@@ -410,6 +420,8 @@ class Reader:
 
     def aligned(self, value: Value) -> Value:
         """Rows that take other columns than others do: a sum over all choices of columns, of which each row has one."""
+        if value.table_rows is not None:
+            return value
         tables, orders = [], []
         for side in (0, 1):
             rows = value.rows(side).reshape(-1)
@@ -445,6 +457,11 @@ class Reader:
     def level(self, values: list[Value], shapes: tuple[torch.Size, torch.Size]) -> list[Value]:
         """Values broadcast to one shape, arranged alike, their rows the same."""
         found = [value.arranged() for value in self.spread_alike([value.expanded(shapes) for value in values])]
+        tables = [value.table_rows for value in found]
+        if all(rows is not None and all(map(np.array_equal, rows, tables[0] or ())) for rows in tables):
+            for value in found[1:]:
+                found[0].axis.join(value.axis)
+            return found
         latest = max(found, key=lambda value: int(value.rows(1).max(initial=-1)))
         rows = latest.rows(0), latest.rows(1)
         found = [self.carried(value, (value.rows(0), value.rows(1)), rows) for value in found]
@@ -479,6 +496,8 @@ class Reader:
 
     def spread_alike(self, values: list[Value]) -> list[Value]:
         """Rows of graphs that stand beside rows of nodes or messages are given to each of these."""
+        if not any(value.axis.root.of_graphs for value in values):
+            return values
         most = max(values, key=lambda value: len(value.listed(1)))
         found = []
         for value in values:

@@ -112,7 +112,7 @@ class Trace:
 
     def add(self, value: torch.Tensor, operation: Operation | None, kind: int) -> Number:
         """A value as it is now: later writes do not change it."""
-        self.values.append(value.detach().clone() if value.layout == torch.strided else value.detach())
+        self.values.append(_as_it_is(value) if value.layout == torch.strided else value.detach())
         self.operations.append(operation)
         self.kinds.append(kind)
         return Number(len(self.values) - 1)
@@ -138,6 +138,15 @@ class Trace:
         """The nodes that an index numbers, where it numbers those of one step only: the latest that it was made of."""
         found = [self.rows[number] for number in self.ancestors(start) if number in self.rows]
         return max(found, key=lambda rows: int(rows.max(initial=-1)), default=None)
+
+
+def _as_it_is(value: torch.Tensor) -> torch.Tensor:
+    """A copy; of what is spread over a dimension only one slice."""
+    spread = tuple(
+        slice(0, 1) if size > 1 and not stride else slice(None)
+        for size, stride in zip(value.shape, value.stride(), strict=True)
+    )
+    return value.detach()[spread].clone().expand(value.shape)
 
 
 def _names_nodes(trace: Trace, number: int) -> bool:

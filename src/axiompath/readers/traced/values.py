@@ -7,7 +7,9 @@ the expression as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +22,29 @@ from ..forms import Form, Term
 from .rows import Axis, Recorded, scale_rows
 
 Pair = tuple[torch.Tensor, torch.Tensor]  # of before and of after
+
+
+@dataclass(frozen=True, eq=False)
+class InRows(Sequence[torch.Tensor]):
+    """Places of tensors [num_rows, width] that are tables: row i of the tensor is row rows[i], columns in order.
+
+    Nearly all tensors of a model are. Their places are written out only where an operation looks at single elements.
+    """
+
+    rows: tuple[IntArray, IntArray]
+    width: int
+    written: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def __getitem__(self, side: Any) -> Any:
+        """Those of one graph, written out."""
+        if side not in self.written:
+            first = torch.from_numpy(np.asarray(self.rows[side], dtype=np.int64))
+            self.written[side] = first[:, None] * self.width + torch.arange(self.width)
+        return self.written[side]
+
+    def __len__(self) -> int:
+        """Of both graphs."""
+        return 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +62,7 @@ class Value:
 
     form: Form
     axis: Axis
-    places: Pair  # of each element: row * width + column
+    places: Pair | InRows  # of each element: row * width + column
     origin: Origin | None = None  # where nothing but functions of single rows was done since they were chosen
 
     @property
@@ -45,18 +70,41 @@ class Value:
         """Columns of the form."""
         return self.form.width
 
+    @property
+    def table_rows(self) -> tuple[IntArray, IntArray] | None:
+        """The row of each row of the tensors, where these are tables [num_rows, width]."""
+        places = self.places
+        return places.rows if isinstance(places, InRows) and places.width == self.width else None
+
+    @property
+    def shapes(self) -> tuple[torch.Size, torch.Size]:
+        """Of the tensors."""
+        if isinstance(self.places, InRows):
+            first, second = (torch.Size((len(rows), self.places.width)) for rows in self.places.rows)
+            return first, second
+        return self.places[0].shape, self.places[1].shape
+
     def rows(self, side: int) -> IntArray:
         """Row of each element."""
+        if self.table_rows is not None:
+            return np.array(np.broadcast_to(self.table_rows[side][:, None], self.shapes[side]))
         return np.asarray(self.places[side].numpy() // max(self.width, 1))
 
     def columns(self, side: int) -> IntArray:
         """Column of each element."""
+        if self.table_rows is not None:
+            return np.array(np.broadcast_to(np.arange(self.width), self.shapes[side]))
         return np.asarray(self.places[side].numpy() % max(self.width, 1))
 
     def arranged(self) -> Value:
         """The same with the columns of each row in the order of the tensor, every one of them once."""
-        if all(_in_order(places, self.width) for places in self.places):
+        if self.table_rows is not None:
             return self
+        if all(_in_order(places, self.width) for places in self.places):
+            if any(places.dim() != 2 for places in self.places):
+                return self
+            first, second = (places.numpy()[:, 0] // max(self.width, 1) for places in self.places)
+            return replace(self, places=InRows((first, second), self.width))
         found, places = None, []
         for side in (0, 1):
             rows, columns = self.rows(side).reshape(-1), self.columns(side).reshape(-1)
@@ -89,6 +137,8 @@ class Value:
 
     def row_dimension(self) -> int | None:
         """The dimension of the tensor along which the rows lie; None where there is a single row, or no such."""
+        if self.table_rows is not None and any(len(rows) > 1 and rows[0] != rows[-1] for rows in self.table_rows):
+            return 0
         found = None
         for side in (1, 0):
             rows = self.rows(side)
@@ -109,27 +159,41 @@ class Value:
 
     def rows_along(self, side: int) -> IntArray:
         """The rows in the order of the tensor."""
+        if self.table_rows is not None:
+            return self.table_rows[side]
         dimension = self.row_dimension()
         assert dimension is not None
         rows = np.moveaxis(self.rows(side), dimension, 0)
         return np.asarray(rows.reshape(len(rows), -1)[:, 0]) if rows.size else np.zeros(0, dtype=np.int64)
 
     def table(self, tensors: Pair) -> tuple[FloatArray, FloatArray]:
-        """Numbers of each element of an arranged value as rows and columns; 0 in rows that it does not take."""
-        tables = []
+        """Numbers of each element of an arranged value as rows and columns; 0 in rows that it does not take.
+
+        A table of numbers that are the same in all columns has one column.
+        """
+        tables: list[FloatArray] = []
         for side, tensor in enumerate(tensors):
+            if self.table_rows is not None:
+                given = tensor[:, :1] if tensor.dim() == 2 and tensor.stride(1) == 0 else tensor
+                width = 1 if given.dim() == 2 and given.shape[1] == 1 else self.width
+                rows = self.table_rows[side]
+                tables.append(np.zeros((self.axis.sizes[side], width)))
+                tables[-1][rows] = given.expand(len(rows), width).numpy()
+                continue
             table = np.zeros(self.axis.sizes[side] * self.width)
             table[self.places[side].reshape(-1).numpy()] = tensor.expand(self.places[side].shape).reshape(-1).numpy()
             tables.append(table.reshape(self.axis.sizes[side], self.width))
+        if tables[0].shape[1] != tables[1].shape[1]:
+            tables = [np.broadcast_to(table, (len(table), self.width)) for table in tables]
         return tables[0], tables[1]
 
     def listed(self, side: int) -> IntArray:
         """The rows that it takes."""
-        return np.unique(self.rows(side))
+        return np.unique(self.rows(side) if self.table_rows is None else self.table_rows[side])
 
     def expanded(self, shapes: tuple[torch.Size, torch.Size]) -> Value:
         """Broadcast to these shapes."""
-        if all(places.shape == shape for places, shape in zip(self.places, shapes, strict=True)):
+        if self.shapes == shapes:
             return self
         first, second = (places.expand(shape) for places, shape in zip(self.places, shapes, strict=True))
         return replace(self, places=(first.contiguous(), second.contiguous()))
@@ -173,6 +237,9 @@ def distinct_pairs(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 
 def same_in_all(tables: tuple[FloatArray, FloatArray], listed: tuple[IntArray, IntArray]) -> FloatArray | None:
     """The row that all listed rows of both tables are; None where they differ."""
+    first = [table[rows[:1]] for table, rows in zip(tables, listed, strict=True)]
+    if len(first[0]) and len(first[1]) and not np.array_equal(first[0], first[1]):
+        return None
     stacked = np.concatenate([table[rows] for table, rows in zip(tables, listed, strict=True)])
     if not len(stacked):
         return np.zeros(tables[0].shape[1])
@@ -181,7 +248,7 @@ def same_in_all(tables: tuple[FloatArray, FloatArray], listed: tuple[IntArray, I
 
 def scaled(form: Form, axis: Axis, tables: tuple[FloatArray, FloatArray], *, of_features: bool) -> Form:
     """Every row and column times its own number; columns with the same numbers have one rule."""
-    if all((table == table[:, :1]).all() for table in tables):
+    if all(table.shape[1] == 1 or (table == table[:, :1]).all() for table in tables):
         first, group = np.zeros(1, dtype=np.int64), np.zeros(form.width, dtype=np.int64)
     else:
         _, first, group = np.unique(np.concatenate(tables), axis=1, return_index=True, return_inverse=True)
