@@ -275,7 +275,7 @@ def test_a_bundle_opens_into_its_largest_paths_and_the_rest(explainer, open_page
     e = explainer.explain(target, 5, depth="auto")
     e.save_html(tmp_path / "groups.html")
     page = open_page(tmp_path / "groups.html", viewport={"width": 1366, "height": 900})
-    page.wait_for_selector("#waterfall .bars")
+    page.wait_for_selector("#waterfall tr")
     assert f"explain {100 * e.explained:.1f} %" in page.inner_text("#sentence").replace("100 %", "100.0 %")
     assert f"of {e.num_paths:,} altered paths" in page.inner_text("#sentence")
     num_others = e.num_paths - sum(e.sizes)

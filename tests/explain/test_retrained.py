@@ -375,8 +375,7 @@ def test_reports_and_pictures_tell_the_models_part(tmp_path):
     assert '"retrained":true' in page
     assert '"model":[' in page
     e = explainer.explain(int(explainer.moved().target.iloc[0]), 3)
-    figure = e.figure()
-    labels = [text.get_text() for axes in figure.axes for text in axes.get_yticklabels()]
+    labels = [text.get_text() for text in e.plot().get_yticklabels()]
     assert "the retrained model" in labels
     assert e.to_pyg().edge_mask.shape[0] == after.edge_index.shape[1]
 

@@ -40,15 +40,15 @@ def pages(tmp_path_factory):
         thread.start()
         yield {
             "report, overview": (f"{files['report']}#all", "#moved tbody tr"),
-            "report, a node": (f"{files['report']}#node=8", "#waterfall .bars"),
+            "report, a node": (f"{files['report']}#node=8", "#waterfall tr"),
             "story, overview": (f"{files['story']}#all", "#stories tbody tr"),
-            "story, a node": (f"{files['story']}#node=8", "#step-causes .bars"),
+            "story, a node": (f"{files['story']}#node=8", "#step-causes svg"),
             "scan, overview": (f"{files['scan']}#all", "#grid tbody tr:nth-child(3)"),
-            "scan, a node": (f"{files['scan']}#node={first}", "#waterfall .bars"),
+            "scan, a node": (f"{files['scan']}#node={first}", "#waterfall tr"),
             "sequence": (f"{files['sequence']}#all", "#time .step"),
             "watch": (watched.report.as_uri(), "tbody tr"),
             "served, overview": (f"{server.address}#all", "#grid tbody tr:nth-child(3)"),
-            "served, a node": (f"{server.address}#node={first}", "#waterfall .bars"),
+            "served, a node": (f"{server.address}#node={first}", "#waterfall tr"),
         }
         server.shutdown()
         thread.join()

@@ -173,12 +173,12 @@ def test_every_row_opens_in_a_browser_and_names_do_nothing(server, browser, scan
     page.evaluate("document.getElementById('grid').scrollTop = 1e9")
     page.wait_for_timeout(200)
     page.locator("#grid tbody .link").last.click()
-    page.wait_for_selector("#waterfall svg")
+    page.wait_for_selector("#waterfall tr")
     assert list(scan)[-1].name.split("\n")[0][:8] in page.inner_text("#headline")
     page.click("#to-overview")
     page.fill("#grid-find", "onerror")
     page.locator("#grid tbody .link").first.click()
-    page.wait_for_selector("#waterfall svg")
+    page.wait_for_selector("#waterfall tr")
     assert "onerror" in page.inner_text("#headline")
     assert page.evaluate("document.querySelectorAll('main img, nav img').length") == 0
     assert complaints == []

@@ -365,7 +365,7 @@ def test_workers_that_are_killed_again_and_again_are_said_to_be(small, tmp_path,
 
 @pytest.mark.long
 def test_workers_import_nothing_from_the_current_folder(small, tmp_path, monkeypatch):
-    names = ("os", "select", "signal", "socket", "pickle", "loky", "multiprocessing", "plotly", "runpy")
+    names = ("os", "select", "signal", "socket", "pickle", "loky", "multiprocessing", "runpy")
     for name in names:
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w').close()\n")
     script = tmp_path.parent / f"{tmp_path.name}.py"

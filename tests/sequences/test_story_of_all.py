@@ -187,7 +187,7 @@ def test_the_page_of_a_story_speaks_of_what_it_is_of(name, open_page, tmp_path):
         assert [story.predicted_at(i) for i in range(4)] in [row[1].split(" → ") for row in rows]
         address = "-".join(map(str, np.atleast_1d(story.target)))
         page.goto(f"{page.url.split('#')[0]}#node={address}&step=1")
-        page.wait_for_selector("#step-causes .plot-container")
+        page.wait_for_selector("#step-causes svg")
         whole = float(page.get_attribute("#story-whole", "data-value"))
         assert whole == pytest.approx((story.logits[-1] - story.logits[0]) @ story.view[1], abs=1e-6)
         assert page.inner_text("#story-title").startswith(f"{story.unit.capitalize()} {story.name}: ")

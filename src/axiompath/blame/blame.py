@@ -177,7 +177,7 @@ class Blame(ChangeRecord):
 
     def plot(self, ax: Axes | None = None, limit: int = 10) -> Axes:
         """A waterfall from `before` to `after` on matplotlib axes, new ones or `ax`: a bar per change."""
-        from ..report.slides import plot_blame
+        from ..report.plots import plot_blame
 
         return plot_blame(self, ax, limit)
 

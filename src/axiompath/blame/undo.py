@@ -80,7 +80,7 @@ class Undo(ChangeRecord):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The prediction before, after, and without these changes, as bars on matplotlib axes, new ones or `ax`."""
-        from ..report.slides import plot_undo
+        from ..report.plots import plot_undo
 
         return plot_undo(self, ax)
 

@@ -31,7 +31,6 @@ from .retrained import Retrained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from torch_geometric.data import Data
     from torch_geometric.explain import Explanation as PyGExplanation
 
@@ -387,13 +386,6 @@ class Explanation(Saved):
 
         self.need_paths("draw")
         return plot_paths(self, label, ax)
-
-    def figure(self, label: int | None = None) -> Figure:
-        """A matplotlib figure of three panels: the prediction, the waterfall of `plot`, and the flow of the change."""
-        from ..report.plots import plot_explanation
-
-        self.need_paths("draw")
-        return plot_explanation(self, label)
 
     def _repr_html_(self) -> str:
         from ..report.plots import to_notebook_html

@@ -6,9 +6,8 @@ document.py    blocks of plain values -> an HTML page that is whole without scri
                that lead elsewhere, such as the index of a watch
 story_page.py  Stories -> the same for a sequence of snapshots (story.html and story.js besides)
 terminal.py    Story -> a table for the terminal
-plots.py       Explanation -> matplotlib figure
 graph_plot.py  Neighbourhood -> the same, and plain values for a page
-slides.py      Blame, Undo, Story and the paths of an Explanation -> matplotlib axes
+plots.py       Blame, Undo, Story and the paths of an Explanation -> matplotlib axes
 survey.py      Scan -> Survey: what a scan says as a whole; moves.py: which change carried how much of which move;
                statements.py: the few that carried most, in words
 scan_page.py   Surveys -> one HTML file (scan.html, scan.js, and grid.js for its long table)

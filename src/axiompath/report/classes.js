@@ -29,13 +29,7 @@ const drawClassFlow = (id, flows, classes, pick) => {
     u.next += n * u.scale;
     v.next += n * v.scale;
     const text = `${classes[a]} → ${classes[b]}: ${count(n)}`;
-    const band = draw("path", { d, fill: tone(b), class: "band", tabindex: 0, role: "button", "aria-label": `${text}; show them in the table` });
-    band.addEventListener("mousemove", (event) => showTip(text, event.clientX, event.clientY));
-    band.addEventListener("mouseleave", hideTip);
-    band.addEventListener("focus", () => { const r = band.getBoundingClientRect(); showTip(text, r.left + r.width / 2, r.top + r.height / 2); });
-    band.addEventListener("blur", hideTip);
-    band.addEventListener("click", () => pick(a, b));
-    band.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(a, b); } });
+    const band = withTip(draw("path", { d, fill: tone(b), class: "band" }), `${text}; click to show them in the table`, () => pick(a, b));
     svg.append(band);
   }
   [[from, left, "end", -6], [to, width - left - box, "start", box + 6]].forEach(([side, x, anchor, off]) => side.forEach((at, label) => {

@@ -1,5 +1,5 @@
 // A page that is whole without script: tables sort by a click on a head, and a search hides what does not match.
-setTheme(() => {});
+setTheme();
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
   const valueOf = (row, place) => { const cell = row.cells[place]; return cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value); };

@@ -31,7 +31,6 @@ const signed = (v, digits = 3) => (v >= 0 ? "+" : "") + plain(v, digits);
 const count = (n) => n.toLocaleString("en-US");
 const percent = (v) => (v === null ? "–" : minus((100 * v).toFixed(v > 0.995 && v < 0.9995 ? 1 : 0)) + " %");
 const short = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
-const forPlotly = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const dot = (a, b) => sum(a.map((value, i) => value * b[i]));
 const setNumber = (node, value) => { node.textContent = signed(value); node.dataset.value = value; };
@@ -59,3 +58,28 @@ const showTip = (text, x, y) => {
   tip.style.top = (y + 18 + box.height > innerHeight ? Math.max(4, y - box.height - 12) : y + 18) + "px";
 };
 const hideTip = () => { tip.hidden = true; };
+// A part of a picture that explains itself to pointer, keyboard and screen reader; with `act` it is a button.
+const withTip = (node, text, act = null, focusable = true) => {
+  const box = () => node.getBoundingClientRect();
+  node.addEventListener("mousemove", (event) => showTip(text, event.clientX, event.clientY));
+  node.addEventListener("mouseleave", hideTip);
+  if (!focusable) return node;
+  for (const [key, value] of Object.entries({ tabindex: 0, role: act ? "button" : "img", "aria-label": text })) node.setAttribute(key, value);
+  node.addEventListener("focus", () => { if (node.matches(":focus-visible")) showTip(text, box().left + box().width / 2, box().top + Math.min(box().height / 2, 80)); });
+  node.addEventListener("blur", hideTip);
+  if (act) {
+    node.addEventListener("click", () => { hideTip(); act(); });
+    node.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(); } });
+  }
+  return node;
+};
+// One of these is reached by Tab; the arrow keys go from one to the next.
+const withArrows = (nodes) => nodes.forEach((node, i) => {
+  node.setAttribute("tabindex", i ? -1 : 0);
+  node.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    nodes[(i + step + nodes.length) % nodes.length].focus();
+  });
+});

@@ -69,12 +69,6 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label":
     `Flow picture: ${chosen.length} chosen paths and ${others} others change ${view.measure} by ${signed(whole)}. `
     + "Left and right arrow keys go from ribbon to ribbon." });
-  const defs = draw("defs");
-  for (const [kind, colour] of Object.entries(COLOURS)) {
-    defs.append(draw("pattern", { id: "hatch-" + kind.replace(" ", "-"), width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-      draw("rect", { width: 6, height: 6, fill: colour, opacity: 0.35 }), draw("rect", { width: 3, height: 6, fill: colour })));
-  }
-  svg.append(defs);
   for (let t = 0; t <= hops; t++) {
     const away = hops - t;
     const text = draw("text", { x: x(t) + boxWidth / 2, y: 16, "text-anchor": "middle", class: "column" });
@@ -91,11 +85,11 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
       d += `M${x0} ${y0.toFixed(2)}C${middle} ${y0.toFixed(2)} ${middle} ${y1.toFixed(2)} ${x1} ${y1.toFixed(2)}`
         + `v${thick.toFixed(2)}C${middle} ${(y1 + thick).toFixed(2)} ${middle} ${(y0 + thick).toFixed(2)} ${x0} ${(y0 + thick).toFixed(2)}Z`;
     }
-    const fill = item.share < 0 ? `url(#hatch-${item.kind.replace(" ", "-")})` : COLOURS[item.kind];
+    const fill = fillOf(item.kind, item.share);
     const story = `${item.label}\n${item.kind === "rest" ? "all other paths, net" : item.kind}, ${signed(item.share, 4)} to ${view.measure}`;
     const opens = item.path?.members ? item.path.row : item.path?.within;
     const hint = opens === undefined ? "" : item.path.members ? "\nclick to open it into its largest paths" : "\nclick to close the group";
-    const group = draw("g", { class: item.bundle ? "ribbon bundle" : "ribbon", tabindex: ribbons.length ? -1 : 0, role: opens === undefined ? "img" : "button", "aria-label": story + hint, "data-key": item.key, "data-share": item.share },
+    const group = draw("g", { class: item.bundle ? "ribbon bundle" : "ribbon", "data-key": item.key, "data-share": item.share },
       draw("path", { d, fill, opacity: item.kind === "rest" ? 0.75 : 0.72 }));
     if (item.bundle) {
       // Strands along the band, as many as its height shows.
@@ -111,34 +105,17 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
       }
       group.append(draw("path", { d, class: "sheath", stroke: COLOURS[item.kind] }));
     }
-    if (opens !== undefined) {
-      group.dataset.opens = opens;
-      group.addEventListener("click", () => { hideTip(); toggle(opens); });
-      group.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
-        toggle(opens);
-        document.querySelector(`#flow .ribbon[data-opens="${opens}"]`)?.focus();
-      });
-    }
-    const pick = (on) => { svg.classList.toggle("picked", on); group.classList.toggle("on", on); mark(item.key, on); };
-    group.addEventListener("mousemove", (event) => { pick(true); showTip(story + hint, event.clientX, event.clientY); });
-    group.addEventListener("mouseleave", () => { pick(false); hideTip(); });
-    group.addEventListener("focus", () => {
-      pick(true);
-      const box = group.getBoundingClientRect();
-      showTip(story, box.left + box.width / 2, box.top + Math.min(box.height / 2, 80));
+    if (opens !== undefined) group.dataset.opens = opens;
+    withTip(group, story + hint, opens === undefined ? null : () => {
+      toggle(opens);
+      document.querySelector(`#flow .ribbon[data-opens="${opens}"]`)?.focus();
     });
-    group.addEventListener("blur", () => { pick(false); hideTip(); });
-    group.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      ribbons[(ribbons.indexOf(group) + step + ribbons.length) % ribbons.length].focus();
-    });
+    const pick = (on) => () => { svg.classList.toggle("picked", on); group.classList.toggle("on", on); mark(item.key, on); };
+    for (const [event, on] of [["mouseenter", true], ["mouseleave", false], ["focus", true], ["blur", false]]) group.addEventListener(event, pick(on));
     ribbons.push(group);
     svg.append(group);
   }
+  withArrows(ribbons);
   columns.forEach((column, t) => {
     for (const box of column.values()) {
       const isRest = box.id === "rest";
@@ -146,8 +123,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
       const name = bundle ? `${count(bundle)} ${box.items[0].path.members ? "paths" : "more"}` : isRest ? `${count(others)} others` : box.id === "bias" ? "bias" : page.nameOf(Number(box.id));
       const rect = draw("rect", { x: x(t), y: box.y, width: boxWidth, height: Math.max(box.height, 1.5), rx: 2, fill: isRest ? "var(--restbox)" : "var(--box)" });
       const story = `${name}\n${signed(sum(box.items.map((item) => item.share)), 4)} to ${view.measure} over ${box.items.some((item) => item.kind === "rest") ? "all" : box.items.length} path${box.items.length === 1 ? "" : "s"} here`;
-      rect.addEventListener("mousemove", (event) => showTip(story, event.clientX, event.clientY));
-      rect.addEventListener("mouseleave", hideTip);
+      withTip(rect, story, null, false);
       if (bundle) {
         const { row, members, within } = box.items[0].path;
         rect.dataset.opens = members ? row : within;
@@ -185,11 +161,8 @@ const markRibbon = (key, on) => {
 };
 
 const drawLegend = ({ chosen }) => {
-  const kinds = [...new Set(chosen.map((path) => path.kind))];
-  fillLegend("legend", Object.fromEntries(Object.entries(MEANING).filter(([kind]) => kinds.includes(kind) || kind === "rest")));
+  const kinds = new Set([...chosen.map((path) => path.kind), "rest"]);
+  fillLegend("legend", Object.entries(MEANING).filter(([kind]) => kinds.has(kind)).map(([kind, text]) => [text, COLOURS[kind]]), true);
 };
-const fillLegend = (id, texts, ...more) => {
-  const hatch = "repeating-linear-gradient(45deg,#666 0 3px,#c4c4c4 3px 6px)";
-  $(id).replaceChildren(...Object.entries(texts).map(([kind, text]) => el("span", {}, el("i", { style: `background:${COLOURS[kind]}` }), text)),
-    el("span", {}, el("i", { style: `background:${hatch}` }), "hatched: pushes down"), ...more);
-};
+const fillLegend = (id, entries, hatched = false) => $(id).replaceChildren(...[...entries, ...(hatched ? [["hatched: pushes down", "repeating-linear-gradient(45deg,#666 0 3px,#c4c4c4 3px 6px)"]] : [])]
+  .map(([text, colour]) => el("span", {}, el("i", { style: `background:${colour}` }), text)));

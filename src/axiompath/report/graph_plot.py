@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
-from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +13,7 @@ from matplotlib.path import Path as Outline
 
 from ..explain.neighbourhood import ADDED, GATHERED, KEPT, REMOVED, UNPREDICTED, Neighbourhood, flows_of
 from ..graphs.labels import label_class
-from .slides import COLOURS, plain_text
+from .plots import COLOURS, draw_image, plain_text
 
 # Tones that differ visibly on a light and on a dark background; the classes beyond them share the last.
 CLASS_COLOURS = (
@@ -116,10 +113,8 @@ def plot_neighbourhood(found: Neighbourhood) -> Figure:
 
 def to_picture_html(found: Neighbourhood) -> str:
     """What a notebook shows: the figure, no script."""
-    stream = io.BytesIO()
-    found.plot().savefig(stream, format="png", dpi=100)
-    text = escape(f"The neighbourhood of {found.explanation.name}: {found.explanation.headline}")
-    return f'<img alt="{text}" src="data:image/png;base64,{base64.b64encode(stream.getvalue()).decode("ascii")}">'
+    e = found.explanation
+    return draw_image(found.plot(), f"The neighbourhood of {e.name}: {e.headline}")
 
 
 def _through(points: Any) -> Outline:

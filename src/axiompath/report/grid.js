@@ -1,40 +1,7 @@
-// A table of very many rows: columns are typed arrays, sorting is by numbers, and only the rows in sight exist.
-const ROW = 31, MOST_PRINTED = 200, MOST_PIXELS = 8e6, INDEX_SIZE = 2 ** 21;
-const ARRAYS = { f4: Float32Array, f8: Float64Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array };
-// Of a column, first the first byte of every number, then the second of every one: so it packs best.
-const readColumn = async (key) => {
-  const block = $("column-" + key);
-  if (!block) return null;
-  const { type, data } = JSON.parse(block.textContent), held = await inflate(data);
-  if (type === "text") return new TextDecoder().decode(held).split("\n");
-  const Kind = ARRAYS[type], wide = Kind.BYTES_PER_ELEMENT;
-  if (wide === 1) return new Kind(held);
-  const planes = new Uint8Array(held), bytes = new Uint8Array(held.byteLength), size = bytes.length / wide;
-  for (let place = 0; place < wide; place++) for (let i = 0, from = place * size; i < size; i++) bytes[i * wide + place] = planes[from + i];
-  return new Kind(bytes.buffer);
-};
-// Numbers that sort as these values do, and fit into 32 bits.
-const sortKeys = (values) => {
-  if (values instanceof Float32Array) {
-    const bits = new Uint32Array(values.slice().buffer);
-    for (let i = 0; i < bits.length; i++) bits[i] = bits[i] & 0x80000000 ? ~bits[i] : bits[i] | 0x80000000;
-    return bits;
-  }
-  if (Array.isArray(values) || values instanceof Float64Array) {
-    const order = Uint32Array.from(values.keys()).sort((a, b) => (values[a] < values[b] ? -1 : values[a] > values[b] ? 1 : a - b));
-    const ranks = new Uint32Array(values.length);
-    order.forEach((row, rank) => { ranks[row] = rank; });
-    return ranks;
-  }
-  return values;
-};
-const sortRows = (keys) => {
-  const packed = new Float64Array(keys.length), order = new Uint32Array(keys.length);
-  for (let i = 0; i < keys.length; i++) packed[i] = keys[i] * INDEX_SIZE + i;
-  packed.sort();
-  for (let i = 0; i < order.length; i++) order[i] = packed[i] % INDEX_SIZE;
-  return order;
-};
+// A table of very many rows: its columns travel deflated, and only the visible rows exist.
+const ROW = 31, MOST_PRINTED = 200, MOST_PIXELS = 8e6;
+const readColumns = async () => JSON.parse(new TextDecoder().decode(await inflate(JSON.parse($("columns").textContent))));
+const sortRows = (values) => Uint32Array.from(values.keys()).sort((a, b) => (values[a] < values[b] ? -1 : values[a] > values[b] ? 1 : 0));
 // columns: { key, label, word, number, keys: () => values to sort by, show: (row) => text or node }; filter() gives what
 // says whether a row is shown, or is null if all are.
 const makeGrid = (id, columns, { size, filter, line, counted }) => {
@@ -60,7 +27,7 @@ const makeGrid = (id, columns, { size, filter, line, counted }) => {
   const refresh = () => {
     let order = null;
     if (sort.key) {
-      if (!orders.has(sort.key)) orders.set(sort.key, sortRows(sortKeys(columns.find((c) => c.key === sort.key).keys())));
+      if (!orders.has(sort.key)) orders.set(sort.key, sortRows(columns.find((c) => c.key === sort.key).keys()));
       order = orders.get(sort.key);
     }
     const found = new Uint32Array(size), accept = filter();

@@ -1,8 +1,8 @@
 """Explainer + targets -> one self-contained HTML file, and the same for a single Explanation.
 
-Everything is inlined: style, script, Plotly and the numbers, each target's in a block of its own that is read only when
+Everything is inlined: style, script and the numbers, each target's in a block of its own that is read only when
 that target is looked at. Numbers and names travel as JSON in which no character can end a script block, and the script
-writes them as text, never as markup. The page forbids itself everything else: it runs these two scripts and no others,
+writes them as text, never as markup. The page forbids itself everything else: it runs this script and no other,
 evaluates no text, and reaches no network.
 """
 
@@ -13,7 +13,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -203,14 +202,11 @@ def fill_template(
     template: str, scripts: Sequence[str], index: dict[str, Any], blocks: dict[str, Any], *, served: bool = False
 ) -> str:
     """A kind of report: its template, its scripts after those that all share, and its numbers by the block's name."""
-    plotly, packed = _plotly()
     return render_template(
         template,
         (*SCRIPTS, *scripts),
         index["title"],
-        more=[plotly],
         connect="'self'" if served else "'none'",
-        plotly=packed,
         index=to_script_json(index),
         blocks={name: to_script_json(block) for name, block in blocks.items()},
     )
@@ -221,7 +217,6 @@ def render_template(
     scripts: Sequence[str],
     title: str,
     *,
-    more: Sequence[str] = (),
     connect: str = "'none'",
     **values: Any,
 ) -> str:
@@ -232,7 +227,7 @@ def render_template(
     parts = [(FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in scripts]
     program = "\n".join(['"use strict";', "(() => {", *parts, "})();"])
     return environment.get_template(template).render(
-        policy=_policy(program, *more, connect=connect),
+        policy=_policy(program, connect),
         title=title,
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
         script=Markup(program),
@@ -240,26 +235,16 @@ def render_template(
     )
 
 
-@cache
-def _plotly() -> tuple[str, str]:
-    """The script that draws charts, and how it travels: a third of every file would be it otherwise."""
-    from plotly.offline import get_plotlyjs  # slow to import, and wanted only here
-
-    source = "\n".join(get_plotlyjs().splitlines())  # as a browser reads it, whatever its lines end with
-    return source, pack(source.encode())
-
-
 def pack(data: bytes, level: int = 6) -> str:
     """Deflated, as base64."""
     return base64.b64encode(zlib.compress(data, level)).decode("ascii")
 
 
-def _policy(*scripts: str, connect: str) -> str:
-    """What a browser lets the page do; scripts are known by their digests, and only the local server is asked."""
-    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+def _policy(script: str, connect: str) -> str:
+    """What a browser lets the page do; its script is known by its digest, and only the local server is asked."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
         f"connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
 

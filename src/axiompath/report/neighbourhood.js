@@ -17,11 +17,6 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
   const changed = around.edges.filter((edge) => edge[2]);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Neighbourhood of ${page.name}: ${count(around.num_nodes)} nodes, `
     + `${sum(changed.map((edge) => (edge[2] === 1 ? edge[3] : 0)))} edges added, ${sum(changed.map((edge) => (edge[2] === 2 ? edge[3] : 0)))} removed or expired. Arrow keys go from node to node.` });
-  const withTitle = (node, text) => {
-    node.addEventListener("mousemove", (event) => showTip(text, event.clientX, event.clientY));
-    node.addEventListener("mouseleave", hideTip);
-    return node;
-  };
   if (around.directed) {
     svg.append(draw("defs", {}, ...STATES.map((state) => draw("marker", { id: "arrow-" + state, viewBox: "0 0 8 8", refX: 13, refY: 4, markerWidth: 5, markerHeight: 5, orient: "auto" },
       draw("path", { d: "M0 0L8 4L0 8Z", class: "arrow " + state })))));
@@ -37,14 +32,14 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
       const [a, b] = [at[spots[i - 1]], at[spots[i]]];
       d += `Q${((a[0] + b[0]) / 2 + 0.08 * (a[1] - b[1])).toFixed(1)} ${((a[1] + b[1]) / 2 + 0.08 * (b[0] - a[0])).toFixed(1)} ${b[0].toFixed(1)} ${b[1].toFixed(1)}`;
     }
-    svg.append(withTitle(draw("path", { d, class: "flow", stroke: COLOURS[path.kind], "stroke-width": (3 + 13 * Math.abs(path.share) / most).toFixed(1), "stroke-dasharray": path.share < 0 ? "9 6" : "none" }),
-      `${path.label}\n${path.kind}, ${signed(path.share, 4)} to ${view.measure}`));
+    svg.append(withTip(draw("path", { d, class: "flow", stroke: COLOURS[path.kind], "stroke-width": (3 + 13 * Math.abs(path.share) / most).toFixed(1), "stroke-dasharray": path.share < 0 ? "9 6" : "none" }),
+      `${path.label}\n${path.kind}, ${signed(path.share, 4)} to ${view.measure}`, null, false));
   }
   for (const [u, v, state, number] of [...around.edges].sort((a, b) => a[2] - b[2])) {
     const faint = !state && (around.ids[u] === GATHERED || around.ids[v] === GATHERED) ? " faint" : "";
     const line = draw("line", { x1: at[u][0], y1: at[u][1], x2: at[v][0], y2: at[v][1], class: "edge " + STATES[state] + faint, "stroke-width": (state ? 2.4 : 1) + Math.min(4, Math.log2(number)),
       ...(around.directed ? { "marker-end": `url(#arrow-${STATES[state]})` } : {}) });
-    svg.append(withTitle(line, `${around.names[u]} ${around.directed ? "→" : "–"} ${around.names[v]}\n${number > 1 ? `${count(number)} edges` : "edge"} ${STATES[state]}`));
+    svg.append(withTip(line, `${around.names[u]} ${around.directed ? "→" : "–"} ${around.names[v]}\n${number > 1 ? `${count(number)} edges` : "edge"} ${STATES[state]}`, null, false));
   }
   const spots = [], labels = [];
   around.ids.forEach((id, spot) => {
@@ -56,22 +51,15 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
     const text = `${id === GATHERED ? `${count(around.sizes[spot])} nodes, ${around.hops[spot]} hops away` : around.names[spot]}${classes}`
       + (shares.length ? `\n${signed(sum(shares), 4)} to ${view.measure} over ${shares.length} chosen path${shares.length === 1 ? "" : "s"}` : "");
     const half = (label, sweep) => draw("path", { d: `M${x} ${y - r}A${r} ${r} 0 0 ${sweep} ${x} ${y + r}Z`, fill: fill(label) });
-    const node = draw("g", { class: centre ? "spot centre" : "spot", tabindex: spots.length ? -1 : 0, role: "img", "aria-label": text },
+    const node = draw("g", { class: centre ? "spot centre" : "spot" },
       ...(before === after ? [draw("circle", { cx: x, cy: y, r, fill: fill(after) })] : [half(before, 0), half(after, 1)]), draw("circle", { cx: x, cy: y, r, class: "rim" }));
-    withTitle(node, text);
-    node.addEventListener("focus", () => { const b = node.getBoundingClientRect(); showTip(text, b.left, b.bottom - 14); });
-    node.addEventListener("blur", hideTip);
-    node.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      spots[(spots.indexOf(node) + step + spots.length) % spots.length].focus();
-    });
+    withTip(node, text);
     spots.push(node);
     svg.append(node);
     const weight = 8 * centre + 4 * through.has(spot) + 2 * changed.some((edge) => edge[0] === spot || edge[1] === spot) + (id === GATHERED);
     if (weight) labels.push({ weight, x, y, r, text: short(around.names[spot], 22), centre });
   });
+  withArrows(spots);
   // Names beside what matters, as many as do not run into each other.
   const taken = at.map(([x, y], spot) => [x - 5, y - 5, x + 5, y + 5, spot]);
   const free = (b) => taken.every((t) => b[2] < t[0] || b[0] > t[2] || b[3] < t[1] || b[1] > t[3]);

@@ -1,81 +1,123 @@
-"""Explanation -> matplotlib figure: probabilities, waterfall and flow, for papers and notebooks."""
+"""Blame, Undo, Explanation, Story -> matplotlib axes that can be read at half the width of a slide, and images of them.
+
+Colours are those of Okabe and Ito; what goes down is hatched besides, and every line ends in its name.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch, Rectangle
-from matplotlib.path import Path as Outline
+from matplotlib.patches import Patch
 
 from ..arrays import FloatArray
+from ..blame.blame import Blame
+from ..blame.undo import Undo
 from ..errors import InputError
 from ..explain.explanation import Explanation
-from ..graphs.labels import ABSENT, ANY, FIRST_EDGE
-from ..outputs import VALUE
+from ..graphs.labels import ABSENT, ANY
+from ..outputs import CLASSES, VALUE
+from ..sequences.story import Story
 from .drawn import as_drawn
-from .page import name_columns
-from .slides import (
-    AFTER,
-    BEFORE,
-    COLOURS,
-    Step,
-    draw_waterfall,
-    legend_of,
-    open_axes,
-    plain_text,
-    shorten,
-    write_title,
-)  # fmt: skip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_STEPS, SLIDE_STEPS = 20, 10
-MAX_CLASSES = 10
-REST = -3
-BUNDLE = -4  # the first group's station, those of others further down
+# Okabe and Ito's palette, which people with any kind of colour vision can distinguish.
+COLOURS = {
+    "gained": "#0072b2",
+    "lost": "#d55e00",
+    "reweighted": "#009e73",
+    "statistics": "#7b5ea7",
+    "feature": "#cc79a7",
+    "edge feature": "#56b4e9",
+    "model": "#e69f00",
+    "unchanged": "#6b7280",
+    "rest": "#d5dae0",
+}
+BEFORE, AFTER = "#a9b8c9", "#17456e"
+FONT = 15.0  # points, on a figure of nine inches
+WIDTH = 9.0
+BAR_HEIGHT = 0.66
+LONGEST_NAME, LONGEST_LINE, LONGEST_TITLE = 34, 62, 46
+MAX_LINES, MAX_STEPS = 6, 10
+STYLES = ("-", "--", ":", "-.")
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
 
-@dataclass(frozen=True)
-class Ribbon:
-    """One path of the picture, or all others together: the boxes it runs through, leaf first."""
+class Step(NamedTuple):
+    """One bar on the way from `before` to `after`; one without a kind is coloured by its sign."""
 
-    kind: str
+    name: str
     share: float
-    boxes: tuple[int | None, ...]  # the node in each column, -1 for a bias, REST for all others; None before it starts
+    kind: str = ""
+    error: float = 0.0
 
 
-@dataclass
-class Box:
-    """A node in one column, and where it lies."""
+def open_axes(ax: Axes | None, height: float) -> Axes:
+    """These axes, or those of a new figure."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot  # shows the figure in a notebook, as pandas does
 
-    size: float = 0.0
-    bottom: float = 0.0
-    ribbons: list[int] = field(default_factory=list)
+    return pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
 
 
-def plot_explanation(explanation: Explanation, label: int | None = None) -> Figure:
-    """Three panels. The share shown is of one class's logit, or of the new class against the old where they differ."""
-    headline, explanation = explanation.headline, as_drawn(explanation)
-    shown = share_of(explanation, label)
-    figure = Figure(figsize=(11, 7.2), layout="constrained")
-    grid = figure.add_gridspec(2, 2, width_ratios=[1, 1.5], height_ratios=[1, 1.15])
-    figure.suptitle(plain_text(headline), fontsize=12, fontweight="bold")
-    plot_probabilities(figure.add_subplot(grid[0, 0]), explanation)
-    plot_waterfall(figure.add_subplot(grid[0, 1]), explanation, shown)
-    plot_flow(figure.add_subplot(grid[1, :]), explanation, shown)
-    return figure
+def draw_waterfall(
+    ax: Axes,
+    ends: tuple[float, float],
+    steps: Sequence[Step],
+    about: str,
+    *,
+    bars: bool = False,
+) -> None:
+    """From the first of `ends` to the last, a step per row; the ends as marks, or as bars where they begin at 0."""
+    last = len(steps) + 1
+    for row, value, colour in ((0, ends[0], BEFORE), (last, ends[1], AFTER)):
+        if bars:
+            ax.barh(row, value, height=BAR_HEIGHT, color=colour)
+        else:
+            ax.plot([value], [row], "D", color=colour, markersize=0.6 * FONT)
+        _write(ax, value, row, f"{value:.3g}")
+    level = ends[0]
+    for row, step in enumerate(steps, start=1):
+        colour = COLOURS[step.kind or ("gained" if step.share >= 0 else "lost")]
+        hatch = "///" if step.share < 0 else None
+        ax.barh(row, step.share, left=level, height=BAR_HEIGHT, color=colour, edgecolor="white", hatch=hatch)
+        right = max(level, level + step.share) + 2 * step.error
+        level += step.share
+        if step.error > 0:
+            ax.errorbar(level, row, xerr=2 * step.error, color="black", linewidth=1.2, capsize=3)
+        _write(ax, right, row, f"{step.share:+.3g}")
+    names = ["before", *(shorten(step.name, LONGEST_NAME) for step in steps), "after"]
+    ax.set_yticks(range(len(names)), names, fontsize=FONT)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    low, high = ax.get_xlim()
+    ax.set_xlim(low, high + 0.14 * (high - low))
+    _finish(ax, about)
+
+
+def plot_blame(blame: Blame, ax: Axes | None, limit: int) -> Axes:
+    """Shares of the probability of the new class, or of the value, largest first; whiskers are two standard errors."""
+    shown = min(len(blame.prob_shares), limit)
+    steps = [
+        Step(blame.row_name(row), float(blame.prob_shares[row]), error=float(blame.prob_errors[row]))
+        for row in range(shown)
+    ]
+    if rest := len(blame.prob_shares) - shown:
+        steps.append(Step(f"{rest:,} more", float(blame.prob_shares[shown:].sum()), "rest"))
+    ax = open_axes(ax, 2.0 + 0.44 * (len(steps) + 2))
+    draw_waterfall(ax, (blame.predicted_before, blame.predicted_after), steps, blame.quantity, bars=True)
+    write_title(ax, blame.headline)
+    return ax
 
 
 class Shown(NamedTuple):
-    """What the shares of a figure are of."""
+    """What the shares of a plot are of."""
 
     weights: FloatArray  # [num_classes]
     about: str
@@ -97,27 +139,10 @@ def share_of(explanation: Explanation, label: int | None) -> Shown:
     return Shown(weights, about, float(e.logits_before @ weights), float(e.logits_after @ weights))
 
 
-def plot_probabilities(axes: Axes, explanation: Explanation) -> None:
-    """Bars side by side; of many classes the ten likeliest."""
-    before, after = explanation.prob_before, explanation.prob_after
-    kept = np.sort(np.argsort(-np.maximum(before, after), kind="stable")[:MAX_CLASSES])
-    place = np.arange(len(kept))
-    axes.bar(place - 0.2, before[kept], 0.4, color=BEFORE, label="before")
-    axes.bar(place + 0.2, after[kept], 0.4, color=AFTER, label="after")
-    names = name_columns(explanation)
-    axes.set_xticks(place, [shorten(names[k], 14) for k in kept])
-    if explanation.output.kind == VALUE:
-        axes.set(ylabel="value", title="Prediction")
-    else:
-        axes.set(ylim=(0, 1.05), ylabel="probability", title="Prediction")
-    axes.legend(frameon=False)
-    _tidy(axes)
-
-
 def plot_paths(explanation: Explanation, label: int | None, ax: Axes | None) -> Axes:
     """A waterfall on axes of their own, fit for a slide: the share of each path, the largest first."""
     headline, explanation = explanation.headline, as_drawn(explanation)
-    steps = waterfall_steps(explanation, shown := share_of(explanation, label), SLIDE_STEPS)
+    steps = waterfall_steps(explanation, shown := share_of(explanation, label))
     ax = open_axes(ax, 2.4 + 0.44 * (len(steps) + 2))
     draw_waterfall(ax, (shown.before, shown.after), steps, shown.about)
     legend_of(ax, [kind for kind in COLOURS if any(step.kind == kind for step in steps)])
@@ -125,22 +150,14 @@ def plot_paths(explanation: Explanation, label: int | None, ax: Axes | None) -> 
     return ax
 
 
-def plot_waterfall(axes: Axes, explanation: Explanation, shown: Shown) -> None:
-    """The same, as a part of the figure."""
-    draw_waterfall(
-        axes, (shown.before, shown.after), waterfall_steps(explanation, shown, MAX_STEPS), shown.about, font=8
-    )
-    axes.set_title("From before to after")
-
-
-def waterfall_steps(explanation: Explanation, shown: Shown, limit: int) -> list[Step]:
+def waterfall_steps(explanation: Explanation, shown: Shown) -> list[Step]:
     """From what is shown of `before` to that of `after`: a step for each path, the largest first."""
     weights, _, start, end = shown
     shares = explanation.contributions @ weights
     order = np.argsort(-np.abs(shares), kind="stable")
-    steps = [Step(_label(explanation, i), float(shares[i]), explanation.kinds[i]) for i in order[:limit]]
-    if len(order) > limit:
-        steps.append(Step(f"{len(order) - limit} more", float(shares[order[limit:]].sum()), "unchanged"))
+    steps = [Step(_label(explanation, i), float(shares[i]), explanation.kinds[i]) for i in order[:MAX_STEPS]]
+    if len(order) > MAX_STEPS:
+        steps.append(Step(f"{len(order) - MAX_STEPS} more", float(shares[order[MAX_STEPS:]].sum()), "unchanged"))
     model, others = float(explanation.model_share @ weights), _num_others(explanation)
     if others:
         steps.append(Step(f"{others:,} other paths", end - start - model - float(shares.sum()), "rest"))
@@ -149,125 +166,110 @@ def waterfall_steps(explanation: Explanation, shown: Shown, limit: int) -> list[
     return steps
 
 
-def plot_flow(axes: Axes, explanation: Explanation, shown: Shown) -> None:
-    """Hops as columns, chosen paths as ribbons as wide as their shares, all others as one pale ribbon."""
-    weights, about = shown.weights, shown.about
-    ribbons = find_ribbons(explanation, weights)
-    whole = float(explanation.data_share @ weights)
-    scope = "in all" if explanation.retrained is None else "by the data"
-    axes.set_title(f"How the change of {plain_text(about)} flows in ({whole:+.3f} {scope})")
-    axes.axis("off")
-    if not ribbons:
-        return
-    num_columns = len(ribbons[0].boxes)
-    total = sum(abs(ribbon.share) for ribbon in ribbons) or 1.0
-    columns = stack_boxes(ribbons, num_columns, gap=0.025 * total)
-    places = _place_ribbons(ribbons, columns)
-    for i, ribbon in enumerate(ribbons):
-        first = num_columns - sum(node is not None for node in ribbon.boxes)
-        for t in range(first, num_columns - 1):
-            outline = _ribbon_outline(t + 0.02, t + 1, places[i, t, 1], places[i, t + 1, 0], abs(ribbon.share))
-            colour = COLOURS[ribbon.kind]
-            hatch = "////" if ribbon.share < 0 else None
-            axes.add_patch(PathPatch(outline, facecolor=colour, edgecolor="white", lw=0.3, alpha=0.75, hatch=hatch))
-    for t, column in enumerate(columns):
-        for node, box in column.items():
-            name = _name_box(explanation, node)
-            axes.add_patch(Rectangle((t, box.bottom), 0.02, box.size, color="#2c3e50"))
-            side, align = (t - 0.02, "right") if t == 0 else (t + 0.04, "left")
-            axes.text(side, box.bottom + box.size / 2, shorten(name, 20), va="center", ha=align, fontsize=8)
-    axes.set_xlim(-0.35, num_columns - 1 + 0.35)
-    axes.autoscale(axis="y")
-    kinds = [kind for kind in COLOURS if any(ribbon.kind == kind for ribbon in ribbons)]
-    handles = [Rectangle((0, 0), 1, 1, color=COLOURS[kind]) for kind in kinds]
-    names = ["all others, net" if kind == "rest" else kind for kind in kinds]
-    axes.legend(handles, names, loc="lower center", ncols=len(kinds), frameon=False, bbox_to_anchor=(0.5, -0.1))
-
-
-def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> list[Ribbon]:
-    """The chosen paths, and the net of all others; their shares sum to the whole change, or to the data's."""
-    shares = explanation.contributions @ weights
-    ribbons = []
-    for row, (path, kind, share) in enumerate(zip(explanation.paths.tolist(), explanation.kinds, shares, strict=True)):
-        start = _start(path)
-        boxes = tuple(None if t < start else BUNDLE - row if node == ANY else node for t, node in enumerate(path))
-        ribbons.append(Ribbon(kind, float(share), boxes))
-    if _num_others(explanation):
-        whole = float(explanation.data_share @ weights)
-        num_columns = max(explanation.paths.shape[1], 2)
-        assert isinstance(explanation.target, int)  # as drawn
-        boxes = (*[REST] * (num_columns - 1), explanation.target)
-        ribbons.append(Ribbon("rest", whole - float(shares.sum()), boxes))
-    return ribbons
-
-
-def _name_box(explanation: Explanation, node: int) -> str:
-    if node == REST:
-        return f"{_num_others(explanation):,} others"
-    return (
-        explanation.name_of(node)
-        if node > BUNDLE or node <= FIRST_EDGE
-        else f"{explanation.sizes[BUNDLE - node]:,} paths"
+def plot_undo(undo: Undo, ax: Axes | None) -> Axes:
+    """Both answers' probabilities (or the value) before, after, and after without the changes to undo."""
+    number = len(undo.changes)
+    rows = [
+        "before",
+        "after",
+        f"after, {number} change{'s' * (number != 1)} undone" if undo.restored else "no set found",
+    ]
+    logits = np.stack([undo.logits_before, undo.logits_after, undo.logits])
+    means = undo.output.means(logits)
+    columns = (
+        dict.fromkeys([undo.class_before, undo.class_after]) if undo.output.kind == CLASSES else [undo.class_after]
     )
+    ax = open_axes(ax, 4.2)
+    wide = 0.8 / len(columns)
+    for place, label in enumerate(columns):
+        values = means[:, undo.output.column(label)]
+        name = undo.quantity if undo.output.kind != CLASSES else f"the probability of {undo.class_name(label)}"
+        colour = (LINES[1], LINES[0])[place] if len(columns) > 1 else LINES[0]
+        at = np.arange(3) + wide * (place - (len(columns) - 1) / 2)
+        ax.barh(at, values, height=0.92 * wide, color=colour, hatch="///" if place == 0 and len(columns) > 1 else None,
+                edgecolor="white", label=shorten(name, LONGEST_LINE))  # fmt: skip
+        for row, value in zip(at, values, strict=True):
+            _write(ax, max(float(value), 0.0), float(row), f"{value:.3g}")
+    ax.set_yticks(range(3), rows, fontsize=FONT)
+    ax.invert_yaxis()
+    ax.margins(x=0.12)
+    ax.legend(frameon=False, fontsize=FONT - 2, loc="upper left", bbox_to_anchor=(0.0, -0.14))
+    _finish(ax, "")
+    write_title(ax, undo.headline)
+    if undo.restored:
+        ax.set_xlabel(shorten(f"Undone: {undo.list_changes()}", LONGEST_LINE), fontsize=FONT - 1)
+        ax.legend(frameon=False, fontsize=FONT - 2, loc="upper left", bbox_to_anchor=(0.0, -0.22))
+    return ax
 
 
-def stack_boxes(ribbons: Sequence[Ribbon], num_columns: int, gap: float) -> list[dict[int, Box]]:
-    """Boxes of each column from the top down, ordered by the mean place of the boxes that they send to."""
-    columns: list[dict[int, Box]] = [{} for _ in range(num_columns)]
-    for t in reversed(range(num_columns)):
-        column: dict[int, Box] = {}
-        pull: dict[int, float] = {}
-        for i, ribbon in enumerate(ribbons):
-            node = ribbon.boxes[t]
-            if node is None:
-                continue
-            box = column.setdefault(node, Box())
-            box.size += abs(ribbon.share)
-            box.ribbons.append(i)
-            pull[node] = pull.get(node, 0.0) + abs(ribbon.share) * _bottom_at(ribbon, columns, t + 1)
-        order = sorted(column, key=lambda node: -pull[node] / (column[node].size or 1.0))
-        columns[t] = {node: column[node] for node in order}
-        level = (sum(box.size for box in column.values()) + gap * (len(order) - 1)) / 2
-        for box in columns[t].values():
-            level -= box.size
-            box.bottom = level
-            level -= gap
-    return columns
+def plot_story(story: Story, ax: Axes | None) -> Axes:
+    """Probabilities (or values) at each snapshot: of the classes that it was predicted to be, or the two likeliest."""
+    columns = _columns_of(story)
+    ax = open_axes(ax, 4.8)
+    steps = np.arange(len(story.snapshot_names))
+    for place, column in enumerate(columns):
+        values = story.probabilities[:, column]
+        name = story.class_name(column) if story.output.kind == CLASSES else story.column_name(column)
+        ax.plot(steps, values, STYLES[place % len(STYLES)], color=LINES[place], linewidth=2.6, marker="o", markersize=5,
+                label=shorten(name, 24))  # fmt: skip
+        here = [i for i, label in enumerate(story.classes) if label == column and story.output.kind == CLASSES]
+        ax.plot(steps[here], values[here], "o", color=LINES[place], markersize=12)
+    for step in story.flips:
+        ax.axvspan(step, step + 1, color="#f0a202", alpha=0.16, lw=0)
+    names = [shorten(name, 16) for name in story.snapshot_names]
+    every = max(1, len(names) // 8)
+    ax.set_xticks(steps[::every], names[::every], fontsize=FONT - 2, rotation=0 if len(names) <= 5 else 30)
+    ax.tick_params(axis="y", labelsize=FONT - 2)
+    ax.set_ylabel("value" if story.output.kind == VALUE else "probability", fontsize=FONT)
+    ax.legend(frameon=False, fontsize=FONT - 2)
+    ax.spines[["top", "right"]].set_visible(False)
+    write_title(ax, story.headline)
+    return ax
 
 
-def to_notebook_html(explanation: Explanation) -> str:
-    """What Jupyter shows of an explanation: the summary and the figure, no script."""
-    stream = io.BytesIO()
-    plot_explanation(explanation).savefig(stream, format="png", dpi=90)
-    picture = base64.b64encode(stream.getvalue()).decode("ascii")
-    text = escape(explanation.summary())
-    return f'<pre style="white-space:pre-wrap">{text}</pre><img alt="{text}" src="data:image/png;base64,{picture}">'
+def _columns_of(story: Story) -> list[int]:
+    if story.output.kind != CLASSES:
+        return [story.column or 0]
+    was = dict.fromkeys(label for label in story.classes if label is not None)
+    peaks = np.nan_to_num(story.probabilities).max(axis=0)
+    return list(dict.fromkeys([*was, *np.argsort(-peaks, kind="stable").tolist()]))[: min(MAX_LINES, max(len(was), 2))]
 
 
-def _place_ribbons(ribbons: Sequence[Ribbon], columns: list[dict[int, Box]]) -> np.ndarray[Any, Any]:
-    """Lower edge of each ribbon at each column, where it comes in and where it goes out. [ribbons, columns, 2]."""
-    places = np.full((len(ribbons), len(columns), 2), np.nan)
-    for t, column in enumerate(columns):
-        for box in column.values():
-            for side, other in ((0, t - 1), (1, t + 1)):
-                level = box.bottom
-                for i in sorted(box.ribbons, key=lambda i: _bottom_at(ribbons[i], columns, other)):
-                    places[i, t, side] = level
-                    level += abs(ribbons[i].share)
-    return places
+def _write(ax: Axes, x: float, y: float, text: str) -> None:
+    ax.annotate(text.replace("-", "−"), (x, y), (5, 0), textcoords="offset points", va="center", fontsize=0.93 * FONT)
 
 
-def _bottom_at(ribbon: Ribbon, columns: list[dict[int, Box]], t: int) -> float:
-    node = ribbon.boxes[t] if 0 <= t < len(columns) else None
-    return 0.0 if node is None else columns[t][node].bottom
+def write_title(ax: Axes, text: str) -> None:
+    """What happened, on as many lines as it takes."""
+    lines = [""]
+    for word in text.split(" "):
+        if len(lines[-1]) + len(word) > LONGEST_TITLE:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    ax.set_title(plain_text("\n".join(lines)), fontsize=FONT, fontweight="bold", loc="left")
 
 
-def _ribbon_outline(x0: float, x1: float, y0: float, y1: float, thick: float) -> Outline:
-    middle = (x0 + x1) / 2
-    lower = [(x0, y0), (middle, y0), (middle, y1), (x1, y1)]
-    upper = [(x1, y1 + thick), (middle, y1 + thick), (middle, y0 + thick), (x0, y0 + thick)]
-    curve = [Outline.CURVE4] * 3
-    return Outline([*lower, *upper, (x0, y0)], [Outline.MOVETO, *curve, Outline.LINETO, *curve, Outline.CLOSEPOLY])
+def _finish(ax: Axes, about: str) -> None:
+    ax.set_xlabel(shorten(about, LONGEST_LINE), fontsize=FONT)
+    ax.tick_params(axis="x", labelsize=0.87 * FONT)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def legend_of(ax: Axes, kinds: Sequence[str]) -> None:
+    """What the colours of paths mean."""
+    handles = [Patch(color=COLOURS[kind]) for kind in kinds]
+    ax.legend(handles, kinds, frameon=False, fontsize=FONT - 2, ncols=min(len(kinds), 4), loc="upper center",
+              bbox_to_anchor=(0.5, -0.16))  # fmt: skip
+
+
+def shorten(text: str, length: int) -> str:
+    """No longer than this, and no mathematics."""
+    return plain_text(text if len(text) <= length else text[: length - 1] + "…")
+
+
+def plain_text(text: str) -> str:
+    """A dollar sign would start mathematics."""
+    return text.replace("$", r"\$")
 
 
 def _num_others(explanation: Explanation) -> int:
@@ -289,5 +291,19 @@ def _start(path: list[int]) -> int:
     return first - 1 if first and path[first - 1] != ABSENT else first
 
 
-def _tidy(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
+def to_notebook_html(explanation: Explanation) -> str:
+    """What Jupyter shows of an explanation: the summary and the waterfall, no script."""
+    text = explanation.summary()
+    image = draw_image(plot_paths(explanation, None, None).figure, text)
+    return f'<pre style="white-space:pre-wrap">{escape(text)}</pre>{image}'
+
+
+def draw_image(figure: Any, words: str) -> str:
+    """An HTML image of a figure, which is closed."""
+    from matplotlib import pyplot
+
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=90)
+    pyplot.close(figure)
+    picture = base64.b64encode(stream.getvalue()).decode("ascii")
+    return f'<img alt="{escape(words)}" src="data:image/png;base64,{picture}">'

@@ -162,7 +162,7 @@ const refresh = () => {
   const now = current();
   if (slider) {
     const single = now.page.choices.length < 2;  // one budget was asked for: nothing to slide, no curve to draw
-    slider.closest(".control").hidden = $("frontier").hidden = single;
+    slider.closest(".control").hidden = $("frontier").hidden = $("frontier-legend").hidden = single;
     $("frontier-title").textContent = single ? "How good this choice is" : "What a larger budget buys";
     slider.max = now.page.choices.length - 1;
     slider.value = state.choice;
@@ -181,31 +181,13 @@ const refresh = () => {
   drawNeighbourhood(now);
   drawCauses(now);
   drawPaths(now);
-  clearTimeout(charting);
-  charting = withPlotly(drawCharts);
-};
-// Plotly is four megabytes of script: it is run when the first charts are wanted, after the rest has been painted.
-let charting = 0, plotly = null;
-const withPlotly = (drawing) => {
-  if (window.Plotly) return drawing() ?? 0;
-  return setTimeout(async () => {
-    await (plotly ??= inflate($("plotly").textContent).then((held) => {
-      const script = document.createElement("script");
-      script.textContent = new TextDecoder().decode(held);
-      document.head.append(script);
-    }));
-    drawing();
-  }, 30);
-};
-const drawCharts = () => {
-  if ($("target").hidden) return;  // somebody went on before Plotly was there
-  const now = current();
   if ($("probabilities")) drawProbabilities(now);
-  if ($("frontier")) drawFrontier(now);
+  if (slider) drawFrontier(now);
   drawWaterfall(now);
 };
 
-setTheme(() => { if (state.page >= 0 && !$("target").hidden) { if (kind.retheme) kind.retheme(); refresh(); } });
+setTheme();
+drawPatterns();
 
 // Opens with the smallest budget that explains nine tenths, else with about ten paths.
 const firstChoice = (page) => {

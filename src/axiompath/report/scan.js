@@ -48,35 +48,17 @@
         unusual.length ? `More than usual moved at ${unusual.join(", ")}.` : steps.length > 3 ? "No step moved much more than the others." : ""] };
   };
   const drawTime = () => {
-    const width = isNarrow() ? 360 : 1060, height = 190, most = Math.max(...steps.map((s) => s.total), 1e-12), wide = (width - 20) / steps.length;
-    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `What moved at each step: ${steps.map((s) => `${s.name} ${amount(s.total)}`).join("; ")}` });
-    steps.forEach((step, s) => {
-      let y = height - 36;
-      const parts = CAUSES.map((cause) => Math.max(step.causes[cause] ?? 0, 0)), whole = sum(parts) || 1;
-      const text = `${step.name}\n${amount(step.total)} of ${what} moved, ${count(step.flipped)} flips${index.unusual.includes(s) ? "\nmore than usual" : ""}`;
-      const group = draw("g", { class: "step", tabindex: 0, role: "button", "aria-label": text });
-      CAUSES.forEach((cause, k) => {
-        const h = (height - 60) * step.total / most * parts[k] / whole;
-        y -= h;
-        group.append(draw("rect", { x: 10 + s * wide + wide * 0.15, y, width: wide * 0.7, height: Math.max(h, 0), fill: COLOURS[cause] }));
-      });
-      if (index.unusual.includes(s)) {
-        const mark = draw("text", { x: 10 + (s + 0.5) * wide, y: y - 6, "text-anchor": "middle", "font-weight": 650 });
-        mark.textContent = "▲ unusual";
-        group.append(mark);
-      }
-      const label = draw("text", { x: 10 + (s + 0.5) * wide, y: height - 18, "text-anchor": "middle", class: "column" });
-      label.textContent = wide > 34 ? short(step.name, Math.max(4, Math.floor(wide / 7))) : s % Math.ceil(40 / wide) ? "" : String(s + 1);
-      group.append(label);
-      group.addEventListener("mousemove", (event) => showTip(text, event.clientX, event.clientY));
-      group.addEventListener("mouseleave", hideTip);
-      const pick = () => { chosen = s; $("step").value = s; drawStep(); };
-      group.addEventListener("click", pick);
-      group.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(); } });
-      svg.append(group);
+    const kinds = CAUSES.filter((cause) => steps.some((s) => s.causes[cause] > 0));
+    drawColumns("time", steps.map((s) => s.name), kinds, steps.map((s) => {
+      const parts = kinds.map((cause) => Math.max(s.causes[cause] ?? 0, 0)), whole = sum(parts) || 1;
+      return parts.map((part) => s.total * part / whole);
+    }), {
+      heads: steps.map((_, s) => (index.unusual.includes(s) ? "unusual" : "")), about: `What moved at each step: ${steps.map((s) => `${s.name} ${amount(s.total)}`).join("; ")}`,
+      tips: steps.map((step, s) => `${step.name}\n${amount(step.total)} of ${what} moved, ${count(step.flipped)} flips${index.unusual.includes(s) ? "\nmore than usual" : ""}`),
+      pick: (s) => { chosen = s; $("step").value = s; drawStep(); },
     });
-    $("time").replaceChildren(svg);
-    $("time-note").textContent = `Height: the ${what} moved; colours: by cause. Click a step to see only that step.`;
+    fillLegend("time-legend", kinds.map((cause) => [CAUSE_NAMES[cause], COLOURS[cause]]));
+    $("time-note").textContent = `Height: the ${what} moved; colors: by cause. Click a step to see only that step.`;
     $("step").replaceChildren(el("option", { value: -1 }, "all steps"), ...steps.map((step, s) => el("option", { value: s }, step.name)));
     $("step").onchange = () => { chosen = Number($("step").value); drawStep(); };
   };
@@ -106,9 +88,8 @@
   };
 
   // ---- all of them -----------------------------------------------------------------------------------------------
-  const COLUMNS = ["target", "partner", "name", "before", "after", "moved", "kl", "explained", "cause", "paths"];
   const drawGrid = async () => {
-    const column = Object.fromEntries(await Promise.all(COLUMNS.map(async (key) => [key, await readColumn(key)])));
+    const column = await readColumns();
     const { name, partner, target, before, after } = column, at = (key, i) => column[key][i];
     const nameOf = (i) => (name ? name[i] : partner ? `${target[i]} – ${partner[i]}` : String(target[i]));
     let lower = null;
@@ -129,7 +110,7 @@
     const classAt = (key) => (i) => classes[at(key, i)] ?? String(at(key, i));
     grid = makeGrid("grid", [
       one(name ? "name" : "target", index.unit[0].toUpperCase() + index.unit.slice(1), false, (i) => link(nameOf(i), stepOf(i), i - offsets[stepOf(i)])),
-      ...(several ? [{ key: "step", label: "Step", number: false, keys: () => Uint32Array.from({ length: index.rows }, (_, i) => stepOf(i)), show: (i) => steps[stepOf(i)].name }] : []),
+      ...(several ? [{ key: "step", label: "Step", number: false, keys: () => Array.from({ length: index.rows }, (_, i) => stepOf(i)), show: (i) => steps[stepOf(i)].name }] : []),
       ...(values || index.labels ? [one("after", values ? "Value" : "Label", false, classAt("after"))]
         : [one("before", "Before", false, classAt("before")), one("after", "After", false, (i) => el("span", { class: before[i] !== after[i] ? "flip" : null }, classAt("after")(i)))]),
       one("moved", "Moved by", true, (i) => signed(at("moved", i), 3), { word: values ? null : "probability moved" }),

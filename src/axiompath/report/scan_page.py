@@ -1,11 +1,13 @@
 """Surveys of scans -> one self-contained HTML file on everything that moved; a sequence has a Survey a step.
 
-The table of all predictions travels as typed arrays. A thousand explanations are in the file, those that moved the
+The table of all predictions travels deflated. A thousand explanations are in the file, those that moved the
 most; the others are read by the local server (`server.py`), which hands out the same page.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -30,6 +32,7 @@ NUM_PAGES = 1000  # explanations in the file
 MANY, FAR_OUT = 4, 3.0  # steps from which on one can be unusual, and by how many median deviations
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 NUM_FLOWS = 40
+DEFLATION = 1  # how hard to deflate: more saves little and takes three times as long
 CAUSE_TITLES = {
     "gained": "edges gained",
     "lost": "edges lost",
@@ -95,7 +98,7 @@ def build_scan_page(
         "named": any(survey.names is not None for survey in surveys),
     }
     blocks = {f"page-{i}": page for i, page in enumerate(pages)}
-    blocks |= _arrays(surveys)
+    blocks |= pack_columns(surveys)
     return fill_template("scan.html", ["grid", "classes", "scan"], index, blocks, served=served), surveys
 
 
@@ -164,7 +167,9 @@ def _describe_causes(survey: Survey) -> dict[str, Any]:
 def describe_largest(survey: Survey) -> list[Any]:
     """The sentences that the page opens with: the largest flip, else the largest move; and the row that it is."""
     if survey.briefs:
-        row = min(survey.briefs)  # rows are in order of how far predictions moved
+        before, after = survey.rows["before"], survey.rows["after"]
+        # Rows are in order of how far predictions moved.
+        row = min([row for row in survey.briefs if before[row] != after[row]] or survey.briefs)
         brief = survey.briefs[row]
         return [brief.headline, " ".join(filter(None, [brief.cause, brief.remedy])), row]
     first = next(iter(survey.scan), None)
@@ -242,36 +247,19 @@ def _name(survey: Survey, row: int) -> str:
     return f"{text}{TO}{int(survey.rows['partner'][row])}" if "partner" in survey.rows else text
 
 
-TYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "u2": np.uint16, "u1": np.uint8}
-DEFLATION = 1  # how hard to deflate: more saves a twentieth, and takes three times as long
-ROUNDED = np.uint32(0xFFFFFF00)  # of a float of four bytes: 16 bits after the point are more than a table shows
-
-
-def _arrays(surveys: list[Survey]) -> dict[str, Any]:
-    """The columns of the table, each as little-endian numbers, byte by byte; names as one text."""
+def pack_columns(surveys: Sequence[Survey]) -> dict[str, str]:
+    """The columns of the table as deflated JSON, with one digit more than the table shows."""
     columns = {
-        key: np.concatenate([survey.rows[key] for survey in surveys]) for key in surveys[0].rows if key != "place"
+        key: [value for survey in surveys for value in _plain(survey.rows[key])]
+        for key in surveys[0].rows
+        if key != "place"
     }
-    blocks: dict[str, Any] = {}
-    for key, values in columns.items():
-        kind = _kind_of(values)
-        held = values.astype(np.dtype(TYPES[kind]).newbyteorder("<"))
-        if kind == "f4":
-            held = (held.view("<u4") & ROUNDED).view("<f4")
-        planes = held.view(np.uint8).reshape(len(held), held.itemsize).T.tobytes()
-        blocks[f"column-{key}"] = {"type": kind, "data": pack(planes, DEFLATION)}
     if any(survey.names is not None for survey in surveys):
-        every = [_name(survey, row) for survey in surveys for row in range(len(survey.rows["target"]))]
-        text = "\n".join(name.replace("\n", " ") for name in every)
-        blocks["column-name"] = {"type": "text", "data": pack(text.encode(errors="replace"), DEFLATION)}
-    return blocks
+        columns["name"] = [_name(survey, row) for survey in surveys for row in range(len(survey.rows["target"]))]
+    return {"columns": pack(json.dumps(columns, allow_nan=False).encode(), DEFLATION)}
 
 
-def _kind_of(values: Any) -> str:
-    """The smallest kind of number that holds all of a column."""
-    if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.rint(values))).all():
-        return "f4"
-    least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    if least < 0 or most >= 2**16:
-        return "i4" if least >= -(2**31) and most < 2**31 else "f8"
-    return "u1" if most < 2**8 else "u2"
+def _plain(values: Any) -> list[Any]:
+    if values.dtype.kind != "f":
+        return list(values.tolist())
+    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values.tolist()]

@@ -1,9 +1,8 @@
 // A sequence of snapshots: the overview of its steps, and for each target its story with the page of one step below it.
 (() => {
   const MOST_CLASSES = 8;  // lines of a chart that can be distinguished
-  const LINES = () => [ink("deep"), "#e69f00", "#7b5ea7", "#2f9e8f", "#b0413e", "#8c8c3c", "#56b4e9", "#8a6d5a"];
-  const DASHES = ["solid", "dash", "dot", "dashdot"];
-  const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "hexagon"];
+  const LINES = ["var(--deep)", "#e69f00", "#7b5ea7", "#2f9e8f", "#b0413e", "#8c8c3c", "#56b4e9", "#8a6d5a"];
+  const DASHES = [null, "7 4", "2 3", "8 3 2 3"];
   const KINDS = index.kinds;
   const snapshots = index.snapshots, numSteps = snapshots.length - 1;
   const unit = index.unit, answer = index.flip.split(" ").at(-1), Unit = unit[0].toUpperCase() + unit.slice(1), apart = index.values ? "Distance" : "KL";
@@ -69,81 +68,30 @@
   };
 
   // ---- charts of one story ----------------------------------------------------------------------------------------
-  const stepWidth = () => $("trajectory").clientWidth / snapshots.length;  // in pixels, about
-  const timeAxis = () => ({
-    tickangle: stepWidth() < 75 ? -40 : 0,
-    tickvals: snapshots.map((_, i) => i), ticktext: snapshots.map((name) => forPlotly(short(name, 18))), range: [-0.35, numSteps + 0.35],
-    automargin: true, zeroline: false, fixedrange: true,
-  });
-  const wide = () => $("story-charts").className === "two" && innerWidth > 900;  // the two charts are side by side
-  const markStep = { type: "rect", yref: "paper", y0: 0, y1: 1, layer: "below", line: { width: 0 } };
-
   const drawTrajectory = () => {
     const { classes, probabilities } = here;
     const peak = (k) => Math.max(...probabilities.map((row) => (row ? Math.abs(row[k]) : 0)));
     const shown = [...namesOf(here).keys()].sort((i, j) => peak(j) - peak(i)).slice(0, MOST_CLASSES).sort((i, j) => i - j);
-    const flips = classes.map((k, i) => i).filter((i) => i && classes[i] !== null && classes[i - 1] !== null && classes[i] !== classes[i - 1]);
-    const width = stepWidth();
-    Plotly.react("trajectory", shown.map((k, line) => ({
-      x: snapshots.map((_, i) => i), y: probabilities.map((row) => row && row[k]), name: forPlotly(short(className(k), 22)), mode: "lines+markers",
-      line: { color: LINES()[line], width: 2, dash: DASHES[line % 4] }, connectgaps: false, cliponaxis: false,
-      marker: { color: LINES()[line], symbol: SYMBOLS[line], size: classes.map((c) => (c === k ? 12 : 5)), line: { color: ink("paper"), width: classes.map((c) => (c === k ? 1.5 : 0)) } },
-      customdata: snapshots.map((name, i) => [forPlotly(name), forPlotly(className(k)), classes[i] === k && !index.values ? ", predicted" : ""]),
-      hovertemplate: "%{customdata[1]} at %{customdata[0]}: %{y:.4f}%{customdata[2]}<extra></extra>",
-    })), layout({
-      height: wide() ? 440 : 330, margin: { l: 56, r: 14, t: 8, b: 40 }, xaxis: timeAxis(),
-      yaxis: index.values ? { title: { text: "value" }, zeroline: false, fixedrange: true } : { range: [-0.03, flips.length && width > 80 ? 1.25 : 1.1], title: { text: "probability" }, tickvals: [0, 0.25, 0.5, 0.75, 1], zeroline: false, fixedrange: true },
-      legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" },
-      shapes: [
-        ...flips.map((i) => ({ ...markStep, x0: i - 0.98, x1: i - 0.02, fillcolor: "rgba(240,162,2,.16)" })),
-        ...classes.flatMap((k, i) => (k === null ? [{ ...markStep, x0: i - 0.3, x1: i + 0.3, fillcolor: "rgba(107,114,128,.14)" }] : [])),
-      ],
-      annotations: [
-        ...flips.map((i) => ({ x: i - 0.5, y: 1.24, yanchor: "top", showarrow: false, font: { size: 11.5 },
-          text: width > 80 ? forPlotly(short(className(classes[i - 1]), width / 9)) + "<br>→ " + forPlotly(short(className(classes[i]), width / 9)) : "⇄" })),
-        ...classes.flatMap((k, i) => (k === null ? [{ x: i, y: 0.5, yref: "paper", showarrow: false, text: "absent", textangle: -90, font: { size: 12 } }] : [])),
-      ],
-    }), config);
-    $("trajectory").setAttribute("aria-label", "Prediction at each snapshot. " + snapshots.map((name, i) => (classes[i] === null ? `${name}: absent`
-      : `${name}: ${className(classes[i])} ${plain(probabilities[i][classes[i]], 2)}`)).join("; "));
-    $("trajectory-note").textContent = index.values ? "" : "Large marks: the class predicted. Shaded: it changed.";
+    const flips = classes.map((_, i) => i).filter((i) => i && classes[i] !== null && classes[i - 1] !== null && classes[i] !== classes[i - 1]);
+    drawLines("trajectory", snapshots, shown.map((k, line) => ({
+      name: className(k), values: probabilities.map((row) => row && row[k]), colour: LINES[line], dash: DASHES[line % 4], dots: true, large: (i) => !index.values && classes[i] === k,
+    })), { ...(index.values ? {} : { low: 0, high: 1 }), shaded: flips.map((i) => [i - 1, i, `→ ${className(classes[i])}`]),
+      about: "Prediction at each snapshot. " + snapshots.map((name, i) => (classes[i] === null ? `${name}: absent`
+      : `${name}: ${className(classes[i])} ${plain(probabilities[i][classes[i]], 2)}`)).join("; ") });
+    const gaps = snapshots.filter((_, i) => classes[i] === null);
+    $("trajectory-note").textContent = [index.values ? "" : "Large dots: the class predicted. Shaded: it changed.", gaps.length ? `It is absent at ${gaps.join(", ")}.` : ""].join(" ").trim();
   };
 
   const sharesOf = (causes) => KINDS.map((kind) => (causes?.[kind] ? dot(causes[kind], here.views[view].weights) : 0));
   const drawStepCauses = () => {
     const shares = here.causes.map(sharesOf), net = shares.map(sum);
-    const middle = here.causes.map((_, s) => s + 0.5);
-    const spans = middle.map((_, s) => forPlotly(`${snapshots[s]} → ${snapshots[s + 1]}`));
-    const ends = shares.flatMap((row) => [sum(row.filter((v) => v > 0)), sum(row.filter((v) => v < 0))]);
-    const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
-    const pad = 0.16 * (high - low || 1);
-    const drawn = KINDS.flatMap((kind, k) => (shares.some((row) => row[k] !== 0) ? [k] : []));
-    Plotly.react("step-causes", [...drawn.map((k) => ({
-      type: "bar", x: middle, y: shares.map((row) => row[k]), width: 0.5, customdata: spans,
-      marker: { color: ink(KINDS[k]), pattern: hatched(shares.map((row) => row[k] < 0), ink(KINDS[k])) },
-      hovertemplate: `%{customdata}<br>${KINDS[k]}, %{y:+.4f}<extra></extra>`,
-    })), {
-      x: middle, y: net.map((v, s) => (here.causes[s] ? v : null)), mode: "markers", cliponaxis: false,
-      marker: { symbol: "diamond", size: 11, color: ink("ink"), line: { color: ink("paper"), width: 1.5 } },
-      customdata: spans, hovertemplate: "%{customdata}<br>net, %{y:+.4f}<extra></extra>",
-    }], layout({
-      barmode: "relative", height: 300, margin: { l: 56, r: 14, t: 8, b: 40 }, xaxis: timeAxis(), showlegend: false,
-      yaxis: { range: [low - pad, high + pad], title: { text: index.values ? "change of the value" : "change of the logit" }, zeroline: true, fixedrange: true },
-      shapes: [{ ...markStep, x0: step, x1: step + 1, fillcolor: faint("accent", 0.12) }],
-      // The net in figures, clear of the bars and of its mark.
-      annotations: net.map((v, s) => ({
-        x: s + 0.5, y: ends[2 * s + (v < 0 ? 1 : 0)], yshift: v < 0 ? -14 : 14, showarrow: false, font: { size: 12 },
-        text: here.causes[s] ? `<b>${signed(v, 2)}</b>` : here.kl[s] === null ? "absent" : "too large",
-      })),
-    }), config);
-    fillLegend("causes-legend", Object.fromEntries(drawn.map((k) => [KINDS[k], KINDS[k]])), el("span", {}, "◆ net"));
-    const chart = $("step-causes");
-    if (!chart.dataset.ready) {
-      chart.dataset.ready = "1";
-      chart.on("plotly_click", (event) => pick(Math.floor(event.points[0].x), true));
-    }
-    chart.setAttribute("aria-label", `Change of ${here.views[view].measure} at each step. ` + here.causes.map((causes, s) => `${snapshots[s]} to ${snapshots[s + 1]}: ${causes
-      ? KINDS.map((kind, k) => `${kind} ${signed(shares[s][k])}`).join(", ") + `, net ${signed(net[s])}` : here.notes[s]}`).join("; "));
+    const drawn = KINDS.map((_, k) => k).filter((k) => shares.some((row) => row[k] !== 0));
+    const words = here.causes.map((causes, s) => `${snapshots[s]} to ${snapshots[s + 1]}: ${causes ? KINDS.map((kind, k) => `${kind} ${signed(shares[s][k])}`).join(", ") + `, net ${signed(net[s])}` : here.notes[s]}`);
+    drawColumns("step-causes", snapshots.slice(1).map((name) => `to ${name}`), drawn.map((k) => KINDS[k]), shares.map((row, s) => here.causes[s] && drawn.map((k) => row[k])), {
+      net, heads: net.map((v, s) => (here.causes[s] ? signed(v, 2) : here.kl[s] === null ? "absent" : "too large")), tips: words, pick: (s) => pick(s, true), current: step,
+      about: `Change of ${here.views[view].measure} at each step. ${words.join("; ")}`,
+    });
+    fillLegend("causes-legend", [...drawn.map((k) => [KINDS[k], COLOURS[KINDS[k]]]), ["◆ net", "transparent"]], true);
   };
 
   // The sum over all steps, by cause: equal to the change from the first snapshot to the last where no step is missing.
@@ -161,7 +109,7 @@
       : here.residual === null ? "No step could be explained." : `Steps are missing: over each unbroken part the contributions sum to the change of the ${index.values ? "values" : "logits"} to ${here.residual.toExponential(0)}.`;
   };
 
-  const drawStoryCharts = () => withPlotly(() => { drawTrajectory(); drawStepCauses(); });
+  const drawStoryCharts = () => { drawTrajectory(); drawStepCauses(); };
 
   // ---- steps ------------------------------------------------------------------------------------------------------
   const drawPicker = () => {
@@ -185,7 +133,7 @@
     $("step-note").hidden = page !== null;
     $("step-note").textContent = here.notes[s];
     if (page !== null) showPage(page, here.views, view);
-    if (window.Plotly) drawStepCauses();
+    drawStepCauses();
     if (scroll) $("headline").scrollIntoView({ block: "center" });
   };
   $("picker").addEventListener("keydown", (event) => {
@@ -219,7 +167,6 @@
       pick(step);
       drawStoryCharts();
     },
-    retheme: drawStoryCharts,
     sideNote: (story) => (stays(story).length > 1 ? stays(story).join(" → ") : ""),
     filter: (query) => storiesTable.filter(query),
   });

@@ -11,7 +11,7 @@ from ..arrays import FloatArray
 from ..explain.timeline import Timeline
 from ..graphs.changes import TIME_PASSED
 from .page import number
-from .slides import plain_text
+from .plots import plain_text
 
 ROW_HEIGHT, COLUMN_WIDTH = 0.3, 0.55
 MOST_SHOWN = 12  # things on a page

@@ -40,7 +40,7 @@ class Survey:
     summary: CauseSummary | None  # what did it; None without blame
     error: float | None  # of blame of single changes, on a sample
     places: IntArray  # [num_blamed]: which row each prediction of `moves` is, -1 for none
-    briefs: dict[int, Brief]  # of flips, by row
+    briefs: dict[int, Brief]  # by row: of flips, and where these are few of the largest others
     num_changes: int
 
     @cached_property
@@ -89,7 +89,7 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
     changes, summary = scan.changes(), scan.flips()
     row_of = _row_of(rows)
     briefs = {} if summary is None else {
-        row_of[brief.target]: brief for brief in summary.flips if brief.target in row_of
+        row_of[brief.target]: brief for brief in (*summary.flips, *summary.others) if brief.target in row_of
     }  # fmt: skip
     moves, error, places = None, None, np.zeros(0, dtype=np.int64)
     if changes is not None:

@@ -9,25 +9,21 @@ const MEANING = {
   model: "model: retrained, another model than before", time: "time: what its passing did before the news came, with what was revised",
   unchanged: "unchanged", rest: "all other paths, net",
 };
-// What a variable of the style sheet, such as "ink", comes to now.
-const ink = (name) => {
-  const probe = el("i", { style: `color:var(--${name})`, hidden: true });
-  document.body.append(probe);
-  const { color } = getComputedStyle(probe);
-  probe.remove();
-  return color;
-};
-const faint = (name, part) => ink(name).replace(/^rgb\((.*)\)$/, `rgba($1, ${part})`);
+// What pushes down is hatched: patterns that every picture of the page uses.
+const fillOf = (kind, share) => (share < 0 ? `url(#hatch-${kind.replace(" ", "-")})` : COLOURS[kind]);
+const drawPatterns = () => document.body.append(draw("svg", { width: 0, height: 0, "aria-hidden": true, style: "position:absolute" }, draw("defs", {}, ...Object.entries(COLOURS).map(([kind, colour]) =>
+  draw("pattern", { id: "hatch-" + kind.replace(" ", "-"), width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    draw("rect", { width: 6, height: 6, fill: colour, opacity: 0.35 }), draw("rect", { width: 3, height: 6, fill: colour }))))));
 const isDark = () => {
   const chosen = document.documentElement.style.colorScheme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 };
-const setTheme = (redraw) => {
+const setTheme = () => {
   const button = $("theme"), label = () => {
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", isDark() ? "Light theme" : "Dark theme");
   };
-  button.onclick = () => { document.documentElement.style.colorScheme = isDark() ? "light" : "dark"; label(); redraw(); };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { label(); redraw(); });
+  button.onclick = () => { document.documentElement.style.colorScheme = isDark() ? "light" : "dark"; label(); };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
   label();
 };

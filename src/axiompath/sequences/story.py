@@ -302,7 +302,7 @@ class Story(Saved):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """What was predicted at each snapshot, as lines on matplotlib axes, new ones or `ax`."""
-        from ..report.slides import plot_story
+        from ..report.plots import plot_story
 
         return plot_story(self, ax)
 
