@@ -1,4 +1,4 @@
-// Screen readers tell navigation parts of one page apart by their labels.
+// Labels by which screen readers distinguish the navigation parts of a page.
 const labelLandmarks = () => {
   const seen = new Map();
   document.querySelectorAll("nav").forEach((nav) => {

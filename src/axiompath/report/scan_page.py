@@ -247,7 +247,7 @@ def _name(survey: Survey, row: int) -> str:
     return f"{text}{TO}{int(survey.rows['partner'][row])}" if "partner" in survey.rows else text
 
 
-def pack_columns(surveys: Sequence[Survey]) -> dict[str, str]:
+def pack_columns(surveys: Sequence[Survey]) -> dict[str, Any]:
     """The columns of the table as deflated JSON, with one digit more than the table shows."""
     columns = {
         key: [value for survey in surveys for value in _plain(survey.rows[key])]
