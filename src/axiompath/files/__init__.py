@@ -5,14 +5,12 @@ tensors.py       .pt -> plain values and tensors, without an unpickler
 tables.py        CSV or Parquet, an edge list and a node table -> GraphFile
 graph_file.py    path -> GraphFile: a graph with the names of its nodes and classes; several matched
 typed_folder.py  one table per node type, one per relation -> HeteroData; several matched
-nodelists.py     a node table or an array, however large -> features on disk, and the row of every node
-edgelists.py     an edge list, however large -> the same edges a batch at a time
 event_tables.py  events and nodes, in a file or in memory -> Events, KnownNodes
 graph_lists.py   graphs in a list -> Snapshots
 snapshots.py     events or graphs -> Snapshots, to and from a folder of graphs
 folder.py        a folder that a long run fills and a second run completes: lock, digests, what is foreign
-order.py         those batches -> edges sorted by receiver, on disk, in bounded memory
-conversion.py    edge list + nodes -> a stored graph
+conversion.py    edge list + nodes, however large -> a stored graph
+order.py         batches of edges -> edges sorted by receiver, on disk, in bounded memory
 sum_gnn.py       the paper's network, which a model's folder may name
 small_gnns.py    the small networks that a watch trains, likewise
 model_folder.py  folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> the same

@@ -1,4 +1,4 @@
-""".npz -> arrays, without pickle: the one reader of graphs, of data sets and of what is converted.
+""".npz -> arrays, without pickle: the one reader of graphs and of data sets.
 
 Headers are read and judged before any bytes of the arrays; a file that is not what it should be gets one sentence.
 """
@@ -6,7 +6,6 @@ Headers are read and judged before any bytes of the arrays; a file that is not w
 from __future__ import annotations
 
 import math
-import shutil
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..storage.safe import NPY_ERRORS, TEXT_BYTES, ZIP_ERRORS, blamed, bound_growth, check_file, check_size, map_array
+from ..storage.safe import NPY_ERRORS, TEXT_BYTES, ZIP_ERRORS, blamed, bound_growth, check_file, check_size
 
 
 def read_arrays(
@@ -35,17 +34,6 @@ def arrays_size(path: Path, wanted: set[str], max_bytes: float) -> float:
     """Bytes that the wanted arrays would take in memory, by their headers, to which they are held."""
     with _opened(path, wanted, max_bytes, None) as (archive, names):
         return sum(_made_size(archive, name, path) for name in names)
-
-
-def unpack_arrays(path: Path, wanted: set[str], draft: Path) -> dict[str, Any]:
-    """The same, unpacked into the folder `draft` a piece at a time and mapped from there."""
-    with _opened(path, wanted, math.inf, None) as (archive, names):
-        arrays = {}
-        for name in names:
-            with archive.open(f"{name}.npy") as source, (draft / f"unpacked_{name}.npy").open("wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-            arrays[name] = map_array(draft / f"unpacked_{name}.npy")
-        return arrays
 
 
 @contextmanager

@@ -48,11 +48,8 @@ NAME_BYTES = 200  # of what names a row: as text, in a list, and where it is loo
 def read_edges(path: Path, max_bytes: float) -> pd.DataFrame:
     """Columns source and target as text, weight where there is one, and those of edge features."""
     table = read_table(path, max_bytes)
-    source, target = find_column(table, SOURCES), find_column(table, TARGETS)
-    if source is None or target is None:
-        raise InputError(f"Expected the columns `source` and `target` in the edge list {path} (got {listed(table)}).")
+    source, target, weight = find_edge_columns(table, path)
     edges = pd.DataFrame({"source": as_names(table[source], path), "target": as_names(table[target], path)})
-    weight = find_column(table, WEIGHTS)
     if weight is not None:
         edges["weight"] = as_numbers(table[weight], weight, path)
     for column in table.columns:
@@ -79,14 +76,38 @@ def read_nodes(path: Path, max_bytes: float) -> tuple[list[str], np.ndarray[Any,
     return names, x, None if label is None else table[label].to_numpy()
 
 
+def find_edge_columns(table: pd.DataFrame, path: Path) -> tuple[str, str, str | None]:
+    """The columns of sources, targets and weights (None for none)."""
+    source, target, weight = (find_column(table, names) for names in (SOURCES, TARGETS, WEIGHTS))
+    if source is None or target is None:
+        raise InputError(f"Expected the columns `source` and `target` in the edge list {path} (got {listed(table)}).")
+    return source, target, weight
+
+
 def find_ends(edges: pd.DataFrame, side: str, names: list[str], nodes: str | Path, path: Path) -> IntArray:
-    """The row of each edge's source or target in a node table; the first that is not there is refused by its name."""
-    text = pa.array(edges[side], pa.large_string())
-    rows = pc.index_in(text, value_set=pa.array(names, pa.large_string()))
+    """The row of each edge's source or target in a node table."""
+    return find_names(pa.array(edges[side], pa.large_string()), pa.array(names, pa.large_string()), nodes, path)
+
+
+def find_names(text: Any, names: Any, nodes: str | Path, path: Path) -> IntArray:
+    """The row of each text among names, both as Arrow has them; the first that is not there is refused by its name."""
+    rows = pc.index_in(text, value_set=names)
     if rows.null_count:
         stranger = text.filter(rows.is_null())[0].as_py()
         raise InputError(f"Expected nodes of {nodes} in {path} (got {stranger!r}, which is not among them).")
-    return np.asarray(rows.to_numpy(), dtype=np.int64)
+    return np.asarray(rows.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def whole_numbers(text: Any) -> IntArray | None:
+    """Text as whole numbers, where every one is written as Python writes it."""
+    try:
+        numbers = pc.cast(text, pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    alike = pc.equal(numbers.cast(pa.large_string()), text)
+    if not pc.all(alike, min_count=0).as_py():  # also where there are none
+        return None
+    return np.asarray(numbers.to_numpy(zero_copy_only=False))
 
 
 def read_table(path: Path, max_bytes: float) -> pd.DataFrame:
