@@ -19,7 +19,6 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.region import Extent, widen
-from ..graphs.adjacency import take_rows
 from ..graphs.data_fields import Features
 from ..graphs.pair import Pair, Side
 from ..graphs.values import weights_of
@@ -262,7 +261,7 @@ def _kept_edges(pair: Pair, players: Players, receivers: IntArray) -> tuple[IntA
     """Edges of `before` into these nodes that `after` has too: senders, receivers and values."""
     rows = pair.before.rows_of(receivers)
     here = rows >= 0
-    taken = take_rows(pair.before.edges, rows[here])
+    taken = pair.before.edges.take(rows[here])
     into = np.repeat(receivers[here], np.diff(taken.indptr))
     weights = taken.values if len(taken.values) else np.ones(len(into))
     gone = players.edges.when == NOT_APPLIED

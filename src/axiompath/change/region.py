@@ -25,13 +25,11 @@ from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError
-from ..graphs.adjacency import run_over, take_rows
 from ..graphs.changes import decode_weights, list_changes
 from ..graphs.data_fields import Features, Fields
 from ..graphs.expiry import mark_expired
 from ..graphs.labels import insert_beside
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
-from ..graphs.rows import copy_loops, mark_senders, sum_rows
 from ..graphs.sample import dtype_of, sample_pair, to_data
 from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
@@ -248,7 +246,7 @@ def widen(pair: Pair, ring: IntArray, inside: BoolArray) -> IntArray:
     found = np.zeros_like(inside)
     for side in (pair.before, pair.after):
         rows = side.rows_of(ring)
-        run_over(mark_senders, side.edges, rows[rows >= 0], found)
+        found[side.edges.take(rows[rows >= 0]).senders] = True
     wider = np.flatnonzero(found & ~inside)
     inside[wider] = True
     return wider
@@ -259,20 +257,16 @@ def _cut_side(side: Side, numbers: IntArray, whole: BoolArray, x: Features | Non
     edges, rows = side.edges, side.rows_of(numbers)
     here = rows >= 0
     kept, rest = np.flatnonzero(here & whole), np.flatnonzero(here & ~whole)
-    taken = take_rows(edges, rows[kept])
-    unseen, num_loops = np.zeros((2, len(numbers))), np.zeros(len(rest), dtype=np.int64)
-    sums = np.zeros((2, len(rest)))
-    weighted = edges._replace(values=weights_of(edges.values)) if np.iscomplexobj(edges.values) else edges
-    run_over(sum_rows, weighted, rows[rest], sums, num_loops)
-    unseen[:, rest] = sums
-    loops = np.repeat(rest, num_loops)
-    values = taken.values
+    taken, others = edges.take(rows[kept]), edges.take(rows[rest])
+    owner = np.repeat(rest, np.diff(others.indptr))
+    is_loop = others.senders == numbers[owner]
+    unseen, values = np.zeros((2, len(numbers))), taken.values
+    unseen[0] = np.bincount(owner[~is_loop], minlength=len(numbers))
     if len(edges.values):
-        loop_values = np.empty(len(loops), dtype=taken.values.dtype)
-        run_over(copy_loops, edges, rows[rest], loop_values)
-        values = np.concatenate([taken.values, loop_values])
-    receivers = np.concatenate([np.repeat(kept, np.diff(taken.indptr)), loops])
-    places = np.concatenate([_find_places(numbers, taken.senders), loops])
+        unseen[1] = np.bincount(owner[~is_loop], weights_of(others.values[~is_loop]), len(numbers))
+        values = np.concatenate([taken.values, others.values[is_loop]])
+    receivers = np.concatenate([np.repeat(kept, np.diff(taken.indptr)), owner[is_loop]])
+    places = np.concatenate([_find_places(numbers, taken.senders), owner[is_loop]])
     if x is None:
         x = _place(side.graph.take_features(rows[here]), here)
     return Snapshot(

@@ -68,7 +68,7 @@ def find_two_way(pair: Pair, ends: IntArray) -> BoolArray:
     for side in (pair.before, pair.after):
         ids = side.graph.node_ids if isinstance(side.graph, Snapshot) else side.ids
         tables = [np.zeros((0, 5))]
-        for senders, receivers, values in side.pieces():
+        for senders, receivers, values in side.edges.pieces():
             listed = [ids[rows] if len(ids) else np.asarray(rows) for rows in (senders, receivers)]
             here = np.flatnonzero(np.isin(listed[0], nodes) & np.isin(listed[1], nodes))
             u, v = (np.searchsorted(nodes, rows[here]) for rows in listed)

@@ -20,8 +20,7 @@ import pyarrow.compute
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..graphs.adjacency import Incoming
-from ..graphs.rows import place_edges, sort_rows
+from ..graphs.adjacency import sort_by_receiver
 from ..storage.memory import release, show_bytes
 from .tables import find_names, whole_numbers
 
@@ -105,11 +104,11 @@ def sort_edges(edges: EdgeList, numbering: Numbering, draft: Path, memory: float
         records = np.fromfile(file, dtype=record) if file.exists() else np.zeros(0, dtype=record)
         if len(records) != stop - start:
             raise InputError("Expected the same edges in both passes over the edge list (it changed meanwhile).")
-        placed = Incoming(indptr[first : last + 1] - start, senders[start:stop], weights[start:stop])
-        place_edges(
-            records["receiver"], records["sender"], records["weight"] if len(weights) else weights, first, placed
-        )
-        sort_rows(placed)
+        own = records["weight"] if len(weights) else None
+        placed = sort_by_receiver(records["receiver"] - first, records["sender"], own, last - first).sorted()
+        senders[start:stop] = placed.senders
+        if len(weights):
+            weights[start:stop] = placed.values
         release(senders, weights)
         progress("Sorting edges", len(records))
         file.unlink(missing_ok=True)

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from ..arrays import BoolArray, FloatArray, IntArray
-from .edge_values import EdgeValues
+from ..arrays import BoolArray, IntArray
+from .edge_values import EdgeValues, edge_keys, match_edges
 from .labels import insert_beside, label_nodes
 from .snapshot import Snapshot, differing_features
 
@@ -180,58 +180,30 @@ def decode_weights(changes: pd.DataFrame, values: EdgeValues | None) -> pd.DataF
 
 def _compare_edges(before: Snapshot, after: Snapshot, values: EdgeValues | None) -> pd.DataFrame:
     """Edges that differ: kind (a place in CHANGES), src and dst as rows, relation, weight_before, weight_after."""
-    num_nodes = before.num_nodes
-    keys = [s.edge_index[0] * num_nodes + s.edge_index[1] for s in (before, after)]
-    types = [s.edge_types for s in (before, after) if s.edge_types is not None]
-    # Edges of different relations are never the same edge.
-    num_types = 1 + max((int(of.max(initial=0)) for of in types), default=0)
-    keys = [key * num_types + of for key, of in zip(keys, types or (0, 0), strict=True)]
-    weights = [
-        np.ones(len(key)) if s.edge_weight is None else s.edge_weight
-        for s, key in zip((before, after), keys, strict=True)
-    ]
-    gone, come = _without_equal(keys, weights)
-    both = gone.merge(come, on=["key", "rank"], how="outer", suffixes=("_before", "_after"))
-    added, removed = both.weight_before.isna(), both.weight_after.isna()
-    kinds = [CHANGES.index(kind) for kind in EDGE_CHANGES]
-    altered = np.full(len(both), kinds[2])
+    keys, num_types = edge_keys(before, after)
+    weights = [np.ones(side.edge_index.shape[1]) if side.edge_weight is None else side.edge_weight
+               for side in (before, after)]  # fmt: skip
+    partner = match_edges(keys, weights)
+    found = np.flatnonzero(partner >= 0)
+    found = found[weights[0][partner[found]] != weights[1][found]]
+    added, removed = np.flatnonzero(partner < 0), np.setdiff1d(np.arange(len(keys[0])), partner)
+    weight_before, weight_after = weights[0][partner[found]], weights[1][found]
+    changed = np.full(len(found), EDGE_REWEIGHTED if values is None else EDGE_CHANGED, dtype=object)
     if values is not None:
-        matched = np.flatnonzero(~(added | removed))
-        ends = [both[name].to_numpy()[matched] for name in ("weight_before", "weight_after")]
-        altered[matched] = np.where(values.same_features(*ends), kinds[2], kinds[3])
+        changed[values.same_features(weight_before, weight_after)] = EDGE_REWEIGHTED
+    kinds = [EDGE_ADDED] * len(added) + [EDGE_REMOVED] * len(removed) + changed.tolist()
+    key = np.concatenate([keys[1][added], keys[0][removed], keys[1][found]])
+    absent = np.full(max(len(added), len(removed)), np.nan)
     return pd.DataFrame(
         {
-            "kind": np.select([added, removed], kinds[:2], altered),
-            "src": both.key.to_numpy() // num_types // num_nodes,
-            "dst": both.key.to_numpy() // num_types % num_nodes,
-            "relation": both.key.to_numpy() % num_types if types else -1,
-            "weight_before": both.weight_before,
-            "weight_after": both.weight_after,
+            "kind": np.array([CHANGES.index(kind) for kind in kinds], dtype=np.int64),
+            "src": key // num_types // before.num_nodes,
+            "dst": key // num_types % before.num_nodes,
+            "relation": key % num_types if before.edge_types is not None else -1,
+            "weight_before": np.concatenate([absent[: len(added)], weights[0][removed], weight_before]),
+            "weight_after": np.concatenate([weights[1][added], absent[: len(removed)], weight_after]),
         }
     )
-
-
-def _without_equal(keys: list[IntArray], weights: list[FloatArray]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What is left of two lists of edges when equal ones are taken from both: key, weight, and rank within the key."""
-    if np.array_equal(keys[0], keys[1]) and np.array_equal(weights[0], weights[1]):
-        keys, weights = [key[:0] for key in keys], [weight[:0] for weight in weights]
-    key, weight = np.concatenate(keys), np.concatenate(weights)
-    side = np.repeat([1, -1], [len(keys[0]), len(keys[1])])
-    uniform = len(weight) == 0 or bool((weight == weight[0]).all())
-    order = np.argsort(key, kind="stable") if uniform else np.lexsort((weight, key))
-    key, weight, side = key[order], weight[order], side[order]
-    fresh = np.ones(len(key), dtype=np.bool_)
-    fresh[1:] = (key[1:] != key[:-1]) | (weight[1:] != weight[:-1])
-    first = np.flatnonzero(fresh)
-    surplus = np.add.reduceat(side, first) if len(first) else np.zeros(0, dtype=np.int64)
-    sides = []
-    for sign in (1, -1):
-        some = np.maximum(sign * surplus, 0)
-        left = np.repeat(first, some)
-        part = pd.DataFrame({"key": key[left], "weight": weight[left]})
-        part["rank"] = part.groupby("key").cumcount()
-        sides.append(part)
-    return sides[0], sides[1]
 
 
 def _node_rows(kind: str, nodes: BoolArray, num_edges: IntArray) -> pd.DataFrame:

@@ -6,6 +6,7 @@ and features where a model is asked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,6 +61,48 @@ def number_edges(before: Snapshot, after: Snapshot) -> tuple[IntArray, IntArray]
         numbers = np.unique(given, axis=0, return_inverse=True)[1].reshape(-1)
     size = before.edge_index.shape[1]
     return numbers[:size], numbers[size:]
+
+
+def edge_keys(before: Snapshot, after: Snapshot) -> tuple[list[IntArray], int]:
+    """A number for each edge of both, the same for the same ends and relation; and the number of relations."""
+    sides = before, after
+    types = [0 if side.edge_types is None else side.edge_types for side in sides]
+    num_types = 1 + max(int(np.max(of, initial=0)) for of in types)
+    keys = [side.edge_index[0] * before.num_nodes + side.edge_index[1] for side in sides]
+    return [key * num_types + of for key, of in zip(keys, types, strict=True)], num_types
+
+
+def match_edges(keys: Sequence[IntArray], values: Sequence[IntArray | FloatArray]) -> IntArray:
+    """The edge before that each edge after is, -1 for none: of one key, first those of one value, then in order of it.
+
+    [number of edges after]; of equal edges the first goes with the first.
+    """
+    size = len(keys[0])
+    if np.array_equal(keys[0], keys[1]) and np.array_equal(values[0], values[1]):
+        return np.arange(size)
+    key, value = np.concatenate(keys), np.concatenate(values)
+    order = np.lexsort((value, key))
+    numbers = np.zeros(len(key), dtype=np.int64)  # of key and value, ascending
+    differs = (np.diff(key[order]) != 0) | (np.diff(value[order]) != 0)
+    numbers[order[1:]] = np.cumsum(differs)
+    partner = _pair_up(numbers[:size], numbers[size:])
+    before = np.setdiff1d(np.arange(size), partner)
+    before, after = before[np.argsort(numbers[before], kind="stable")], np.flatnonzero(partner < 0)
+    after = after[np.argsort(numbers[size + after], kind="stable")]
+    second = _pair_up(keys[0][before], keys[1][after])
+    partner[after[second >= 0]] = before[second[second >= 0]]
+    return partner
+
+
+def _pair_up(groups: IntArray, others: IntArray) -> IntArray:
+    """For each of the others the place of the one of its group that is listed as early; -1 for none."""
+    order, rows = np.argsort(groups, kind="stable"), np.argsort(others, kind="stable")
+    known, wanted = groups[order], others[rows]
+    place = np.searchsorted(known, wanted) + np.arange(len(wanted)) - np.searchsorted(wanted, wanted)
+    found = place < np.searchsorted(known, wanted, side="right")
+    partner = np.full(len(others), -1)
+    partner[rows[found]] = order[place[found]]
+    return partner
 
 
 def edge_values(snapshot: Snapshot) -> FloatArray:

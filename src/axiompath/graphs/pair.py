@@ -19,13 +19,13 @@ import pyarrow.compute
 from scipy import sparse
 from torch_geometric.data import Data
 
-from ..arrays import BoolArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, WrongKind
+from ..native.rows import compare_rows
 from ..storage.memory import CHUNK, release
-from .adjacency import NO_IDS, Incoming, row_ranges, sweep
+from .adjacency import NO_IDS, Incoming
 from .data_fields import PLAIN_FIELDS, Features, Fields, parts_of
 from .edge_values import EdgeValues, number_values
-from .rows import compare_edges, mark_receivers
 from .snapshot import Snapshot, find_numbers, read_aligned, rows_differ, rows_of, warn_of_rows
 from .stored import StoredGraph, map_snapshot
 
@@ -37,8 +37,8 @@ class Side:
     """One graph of a pair, its edges by receiver, and how its rows are numbered."""
 
     graph: Snapshot
-    ids: IntArray  # as in Incoming
-    rows: IntArray
+    ids: IntArray  # [num_rows]: number of each row; empty where it is the row itself
+    rows: IntArray  # [numbers]: row of each number, -1 for none; empty where it is the number, if there is one
     names: Any = None  # pyarrow.LargeStringArray [num_rows], or None
     data: Data | None = None  # the user's own graph, where it is in memory
     backwards: bool = False  # messages flow against the edges
@@ -46,7 +46,7 @@ class Side:
     @cached_property
     def edges(self) -> Incoming:
         """The graph's edges; those of a snapshot are sorted when first asked for."""
-        return self.graph.incoming(backwards=self.backwards)._replace(ids=self.ids, rows=self.rows)
+        return self.graph.incoming(backwards=self.backwards)._replace(ids=self.ids)
 
     def rows_of(self, numbers: IntArray) -> IntArray:
         """Row of each of these numbers, -1 where this graph has no such node."""
@@ -69,13 +69,15 @@ class Side:
             return here[rng.integers(len(here), size=count)]
         return rng.integers(self.graph.num_nodes, size=count)
 
-    def pieces(self) -> Iterator[tuple[Any, Any, Any]]:
-        """All edges, a chunk at a time: senders, receivers and weights (None for none), as rows of this graph."""
-        indptr, senders, values = self.edges[:3]
-        for start, stop in row_ranges(self.edges):
-            part = slice(indptr[start], indptr[stop])
-            receivers = np.repeat(np.arange(start, stop), np.diff(indptr[start : stop + 1]))
-            yield senders[part], receivers, values[part] if len(values) else None
+    def entries(self, numbers: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+        """First entry and number of entries of the rows of these nodes, their senders' numbers, and their values."""
+        rows = self.rows_of(numbers)
+        taken, sizes = self.edges.take(rows[rows >= 0]), np.zeros(len(rows), dtype=np.int64)
+        sizes[rows >= 0] = np.diff(taken.indptr)
+        values = np.zeros((len(taken.senders), 0))
+        if len(taken.values):
+            values = taken.values.view(np.float64).reshape(len(taken.senders), -1)  # of a complex one, both parts
+        return np.cumsum(sizes) - sizes, sizes, taken.senders, values
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +111,10 @@ class Pair:
     def touched(self) -> BoolArray:
         """Nodes whose incoming edges differ, or that only one graph has. [num_nodes]."""
         differ = self._of_one()
-        edges = self.before.edges, self.after.edges
-        sweep(compare_edges, self._ranges(), *edges, differ, work=edges[0].work)
+        for start, stop in self._ranges():
+            sides = [side.entries(np.arange(start, stop)) for side in (self.before, self.after)]
+            starts, sizes = np.stack([side[0] for side in sides]), np.stack([side[1] for side in sides])
+            compare_rows(starts, sizes, *sides[0][2:], *sides[1][2:], differ[start:stop].view(np.uint8))
         return differ
 
     @cached_property
@@ -142,8 +146,8 @@ class Pair:
         found = np.zeros(self.num_nodes, dtype=np.bool_)
         if nodes.any():
             for side in (self.before, self.after):
-                edges = side.edges
-                sweep(mark_receivers, row_ranges(edges), edges, nodes, found, work=edges.work)
+                for senders, receivers, _ in side.edges.pieces():
+                    found[side.edges.numbers(receivers[nodes[side.edges.numbers(senders)]])] = True
         return found
 
     def node_ids(self, numbers: IntArray) -> IntArray:
@@ -180,7 +184,7 @@ class Pair:
         """Ranges of numbers that are chunks of both graphs: the cuts of either."""
         cuts = {0, self.num_nodes}
         for side in (self.before, self.after):
-            cuts |= {start for start, _ in row_ranges(side.edges)} | {side.graph.num_nodes}
+            cuts |= {start for start, _ in side.edges.ranges()} | {side.graph.num_nodes}
         return itertools.pairwise(sorted(cuts))
 
     def name(self, number: int) -> str:

@@ -15,7 +15,7 @@ from scipy import sparse
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
-from .adjacency import NO_IDS, Incoming, sort_by_receiver, take_rows
+from .adjacency import NO_IDS, Incoming, sort_by_receiver
 from .data_fields import EDGE, GRAPH, NODE, Features, level_of, to_torch_csr
 from .pair import Pair, Side
 from .snapshot import Snapshot, rows_of
@@ -115,14 +115,14 @@ def _collect(seeds: IntArray, edges: Incoming, room: int) -> tuple[IntArray, Inc
     ring = nodes = rows = seeds
     most = room
     for _ in range(NUM_ROUNDS - 1):
-        taken = take_rows(edges, ring, room)
+        taken = edges.take(ring, room)
         room -= len(taken.senders)
         ring = np.setdiff1d(taken.senders, nodes)
         nodes = np.union1d(nodes, ring)
         if not len(ring) or room <= 0:
             break
         rows = np.concatenate([rows, ring])
-    taken = take_rows(edges, rows, most)
+    taken = edges.take(rows, most)
     return np.union1d(nodes, taken.senders), taken, np.repeat(rows, np.diff(taken.indptr))
 
 

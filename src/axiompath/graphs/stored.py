@@ -28,9 +28,8 @@ from ..errors import InputError
 from ..storage.codec import FileForm, Text, decode
 from ..storage.memory import CHUNK, pieces
 from ..storage.safe import blamed, map_array, read_json
-from .adjacency import NO_IDS, NO_VALUES, Incoming, row_ranges
+from .adjacency import NO_IDS, NO_VALUES, Incoming
 from .data_fields import Features
-from .rows import rows_in_order
 from .snapshot import Snapshot
 
 STORED = FileForm("graph", 1, remedy="convert it again")
@@ -166,12 +165,12 @@ def _check_indptr(indptr: IntArray, num_entries: int | None, path: Path) -> None
 
 def _check_edges(graph: StoredGraph) -> None:
     _check_indptr(graph.indptr, graph.num_edges, graph.folder / "indptr.npy")
-    edges = map_snapshot(graph).incoming()
-    for start, stop in row_ranges(edges):
-        if not rows_in_order(start, stop, edges, graph.num_nodes):
+    for senders, receivers, weights in map_snapshot(graph).incoming().pieces():
+        ordered = bool(((np.diff(senders) >= 0) | (np.diff(receivers) > 0)).all())
+        if not ordered or (len(senders) and not 0 <= senders.min() <= senders.max() < graph.num_nodes):
             raise InputError(
                 f"Expected the senders of each node in ascending order, all of them nodes 0 to {graph.num_nodes - 1}, "
                 f"in {graph.folder / 'senders.npy'} (they are not); convert the graph again."
             )
-        if not np.isfinite(edges.values[edges.indptr[start] : edges.indptr[stop]]).all():
+        if weights is not None and not np.isfinite(weights).all():
             raise InputError(f"Expected finite weights in {graph.folder / 'weights.npy'} (got NaN or infinite ones).")

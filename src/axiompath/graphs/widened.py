@@ -19,7 +19,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from .data_fields import Features
-from .edge_values import number_edges
+from .edge_values import edge_keys, match_edges, number_edges
 from .labels import FIRST_EDGE
 from .places import GRAPHS
 from .snapshot import Snapshot
@@ -27,7 +27,7 @@ from .snapshot import Snapshot
 
 def widen_pair(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
     """Both with a row for each edge of either: those of `before` in its order, then those that only `after` has."""
-    partner = match_edges(before, after)
+    partner = match_edges(edge_keys(before, after)[0], number_edges(before, after))
     fresh = partner < 0
     place = np.where(fresh, before.edge_index.shape[1] + np.cumsum(fresh) - 1, partner)
     total = before.edge_index.shape[1] + int(fresh.sum())
@@ -38,52 +38,6 @@ def widen_graph(snapshot: Snapshot) -> Snapshot:
     """One snapshot with a row for each of its edges."""
     size = snapshot.edge_index.shape[1]
     return _widen(snapshot, np.arange(size), size)
-
-
-def match_edges(before: Snapshot, after: Snapshot) -> IntArray:
-    """The edge of `before` that each edge of `after` is, -1 for none. [num_edges of after]."""
-    keys = [side.edge_index[0] * before.num_nodes + side.edge_index[1] for side in (before, after)]
-    types = [side.edge_types for side in (before, after) if side.edge_types is not None]
-    num_types = 1 + max((int(of.max(initial=0)) for of in types), default=0)
-    keys = [key * num_types + of for key, of in zip(keys, types or (0, 0), strict=True)]
-    values = number_edges(before, after)
-    if np.array_equal(keys[0], keys[1]) and np.array_equal(values[0], values[1]):
-        return np.arange(len(keys[0]))
-    partner = _find(*(np.stack([key, own, _rank(key, own)]) for key, own in zip(keys, values, strict=True)))
-    left = [np.ones(len(keys[0]), dtype=np.bool_), partner < 0]
-    left[0][partner[partner >= 0]] = False
-    rest = [np.flatnonzero(some) for some in left]
-    ranked = []
-    for key, own, some in zip(keys, values, rest, strict=True):
-        order = np.lexsort((own[some], key[some]))
-        rank = np.empty(len(some), dtype=np.int64)
-        rank[order] = _rank(key[some][order], np.zeros(len(some), dtype=np.int64))
-        ranked.append(np.stack([key[some], rank]))
-    found = _find(*ranked)
-    partner[rest[1][found >= 0]] = rest[0][found[found >= 0]]
-    return partner
-
-
-def _rank(*keys: IntArray) -> IntArray:
-    """Place of each among those of the same keys, in their order."""
-    order = np.lexsort(keys)
-    fresh = np.ones(len(order), dtype=np.bool_)
-    for key in keys:
-        fresh[1:] &= key[order][1:] == key[order][:-1]
-    fresh[1:] = ~fresh[1:]
-    starts = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order)) - starts
-    return rank
-
-
-def _find(those: IntArray, wanted: IntArray) -> IntArray:
-    """The column of `those`, all different, that each wanted column is; -1 for none."""
-    _, numbers = np.unique(np.concatenate([those, wanted], axis=1), axis=1, return_inverse=True)
-    numbers = numbers.reshape(-1)
-    places = np.full(len(numbers), -1, dtype=np.int64)
-    places[numbers[: those.shape[1]]] = np.arange(those.shape[1])
-    return places[numbers[those.shape[1] :]]
 
 
 def _widen(snapshot: Snapshot, place: IntArray, num_edges: int) -> Snapshot:
