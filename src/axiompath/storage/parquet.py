@@ -9,12 +9,11 @@ run goes on. The same tables always give the same bytes.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,38 +22,27 @@ from ..errors import InputError
 from .safe import Damaged, check_file, parse_json
 from .writing import file_digest, whole_file, write_text
 
-AT_ONCE = 1 << 18  # bytes that go to the disk together
 NOTES = b"axiompath"  # the key of a file's metadata under which our notes are
 
 
-class _Hashed(io.RawIOBase):
-    """A stream that takes the digest of what passes through it."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.stream, self.digest = stream, hashlib.sha256()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self.digest.update(data)
-        return self.stream.write(data)
-
-    def tell(self) -> int:
-        return self.stream.tell()
-
-
-def write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> str:
-    """One file of all the tables, each a group of rows; returns the digest of its bytes."""
+def write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema, *, record: bool = False) -> str:
+    """One file of all the tables, each a group of rows; returns the digest of its bytes, and may record it first."""
+    held = pa.BufferOutputStream()
+    with pq.ParquetWriter(held, schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+    content = held.getvalue()
+    digest = hashlib.sha256(content).hexdigest()
     with whole_file(path) as stream:
-        return _write(stream, tables, schema)
+        stream.write(content)
+        if record:
+            write_text(record_of(path), f"{digest}  {path.name}\n")
+    return digest
 
 
 def write_part(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
     """The same, with the digest recorded beside it."""
-    with whole_file(path) as stream:
-        digest = _write(stream, tables, schema)
-        write_text(record_of(path), f"{digest}  {path.name}\n")
+    write_parquet(path, tables, schema, record=True)
 
 
 def record_of(path: Path) -> Path:
@@ -94,13 +82,3 @@ def read_notes(schema: pa.Schema) -> dict[Any, Any]:
     except (ValueError, RecursionError, Damaged):
         return {}
     return notes if isinstance(notes, dict) else {}
-
-
-def _write(stream: IO[bytes], tables: Iterable[pa.Table], schema: pa.Schema) -> str:
-    hashed = _Hashed(stream)
-    buffered = io.BufferedWriter(hashed, AT_ONCE)  # a column of a small group is many small writes
-    with pq.ParquetWriter(buffered, schema) as writer:
-        for table in tables:
-            writer.write_table(table)
-    buffered.flush()
-    return hashed.digest.hexdigest()

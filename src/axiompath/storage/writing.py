@@ -57,11 +57,8 @@ def write_text(path: str | Path, text: str) -> Path:
 
 def file_digest(path: Path) -> str:
     """The sha256 of a file's bytes, in hexadecimal digits."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def check_page(path: str | Path) -> None:
