@@ -107,7 +107,8 @@ def measure_batched(explainer: Any, evaluator: SubsetEvaluator) -> float:
     for number in (1, 4, 16, 64, 256):
         if number > 1 and number * size > 6e7:
             break
-        data, _ = copies.copies(evaluator.models[-1].root, rng.random((number, evaluator.num_changes)) < 0.5)
+        subsets = rng.random((number, evaluator.num_changes)) < 0.5
+        data, _ = copies.copies("node", np.zeros((0, 2), dtype=np.int64), subsets)
         with torch.no_grad():
             spent = best_time(lambda data=data: model(data.x, data.edge_index), 0.3)
         best = max(best, number / spent)

@@ -69,7 +69,8 @@ class Session:
         call, evaluators = self.paths.usage.call, []
         for model, change in zip(self.models, self.paths.changes, strict=True):
             own = OwnModel(model, call, BEFORE_END.get(change.network.end, np.asarray))
-            evaluators.append(ModelEvaluator(own, self.pair, change.unit, change.output, change.network))
+            links = change.root_ids if change.of_links else None
+            evaluators.append(ModelEvaluator(own, self.pair, change.unit, change.output, change.network, links=links))
         evaluators[-1] = replace(evaluators[-1], output=self.output)
         return SubsetEngine(tuple(evaluators), self.node_names)
 

@@ -33,7 +33,7 @@ from .engine import Elapsed, ModelEvaluator, SubsetEngine, SubsetEvaluator, Targ
 from .own_model import OwnModel
 from .players import Players, find_players
 from .receptive_field import ReceptiveField, cut_receptive_field
-from .root import Root, RootPlace
+from .root import Root
 
 REVISED, NEWS = "revised", "news"
 
@@ -229,8 +229,7 @@ def _evaluator(one: ModelEvaluator, dated: DatedChanges, field: ReceptiveField, 
     def run(subsets: BoolArray) -> FloatArray:
         return np.stack([answer_window(one.own, dated.windows, dated.mix(subset), root.target) for subset in subsets])
 
-    place = RootPlace("node", field.rows_of(root.nodes))
-    return TargetEvaluator(field, place, run, run, False, one.own.double, "")
+    return TargetEvaluator(field, field.rows_of(root.nodes), run, run, one.own.double)
 
 
 def answer_window(own: OwnModel, windows: Windows, window: Window, target: Target | None = None) -> FloatArray:

@@ -19,7 +19,7 @@ import torch
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.region import Extent, find_extent
 from ..errors import InputError, WrongKind
-from ..graphs.changes import EDGE_ADDED, EDGES_GONE, NODE_ADDED, NODES_GONE, add_row
+from ..graphs.changes import add_row
 from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..network.layers import Network
@@ -54,18 +54,17 @@ class TargetEvaluator:
     """One model, asked for one target under subsets of the changes that reach it."""
 
     field: ReceptiveField  # what decides the target
-    root: RootPlace
+    root: IntArray  # rows there of the nodes that the prediction is read off
     run: Evaluator  # [num_subsets, field.num_players] of truth values -> logits [num_subsets, num_logits]
     own: Evaluator  # the same by the user's own model on the real graph
-    by_network: bool  # whether `run` is the network's; else it is the user's model, too
     double: bool  # whether the user's model computes in float64, as the network does
-    note: str  # where the model was read, but runs itself: why
+    variants: Variants | None = None  # where `run` is the network's; else it is the user's model, too
+    note: str = ""  # where the model was read, but runs itself: why
 
     def grouped(self, groups: IntArray, num_groups: int) -> Evaluator:
         """The same where whole groups of the field's changes are applied: the group of each, [field.num_players]."""
-        variants = getattr(self.run, "__self__", None)
-        if isinstance(variants, Variants):
-            return replace(variants, field=self.field.grouped(groups, num_groups)).run
+        if self.variants is not None:
+            return replace(self.variants, field=self.field.grouped(groups, num_groups)).run
         return lambda subsets: self.run(subsets[:, groups])
 
 
@@ -118,7 +117,7 @@ class SubsetEvaluator:
     @property
     def by_network(self) -> bool:
         """Whether networks answer `run`."""
-        return all(one.by_network for one in self.models)
+        return all(one.variants is not None for one in self.models)
 
     @property
     def judges_itself(self) -> bool:
@@ -228,34 +227,33 @@ class ModelEvaluator:
     output: Output
     network: Network | None  # None where the model was not read
     num_hops: int = 0  # of a model that was not read: how often it passes messages
-    wholes: dict[tuple[bool, bool], OwnEvaluator] = field(
-        default_factory=dict
-    )  # by whether nodes are opened, in float64
+    links: IntArray | None = None  # ids of all pairs that are predicted [num_pairs, 2], where it is pairs
+    wholes: dict[tuple[bool, bool], OwnEvaluator] = field(default_factory=dict)  # by whether opened, and in float64
     trusted: dict[Any, bool] = field(default_factory=dict)  # by target and whether nodes are opened; None for all
 
     def open(self, root: Root, players: Players, ends: Ends | None) -> TargetEvaluator:
         """Logits of one target; `ends` are those before and after, where they are known."""
         network, on_disk = self.network, self.pair.on_disk
+        fast = network is not None and knows(network)
         extent = None if network is None else find_extent(network)
         # What was not read, or as values of two graphs, is taken to look as far as it passes messages: that is tried.
         if network is None or (network.recorded and not on_disk):
             num_hops = self.num_hops if network is None else network.num_hops
             extent = Extent(num_hops, num_hops)
         field = self._cut(players, root.nodes, root.new, extent)
-        run = self._by_network(root, players, field, ends)
-        by_network = run is not None
+        variants = self._variants(root, players, field, ends) if fast else None
+        run = None if variants is None else variants.run
         if run is None and not on_disk:
-            unsure = (network is not None and knows(network)) or not self.trusted.get(None, True)
+            unsure = fast or not self.trusted.get(None, True)
             run = None if unsure else self._by_part(root, players, field)
             field = field if run is not None else self._whole(players, root.new).field
         own = partial(self._run_own, root, players, field)
         if network is None and ends is not None:
             self._check_steady(root.target, run or own, field.num_players, ends)
         note = ""
-        if network is not None and not by_network and (network.recorded or knows(network)):
+        if network is not None and variants is None and (network.recorded or fast):
             note = RECORDED if network.recorded else RUN_DIRECTLY
-        place = self._place(root, field)
-        return TargetEvaluator(field, place, run or own, own, by_network, self.own.double, note)
+        return TargetEvaluator(field, field.rows_of(root.nodes), run or own, own, self.own.double, variants, note)
 
     def _cut(self, players: Players, start: IntArray, new: IntArray, extent: Extent | None) -> ReceptiveField:
         counted = self.unit == UNIT_OF[GRAPHS]
@@ -265,24 +263,33 @@ class ModelEvaluator:
         kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
         return RootPlace(kind, field.rows_of(root.nodes))
 
-    def _part(self, field: ReceptiveField) -> OwnEvaluator:
+    def _part(self, field: ReceptiveField, *, precise: bool = False) -> OwnEvaluator:
         """The user's model on copies of what decides the target."""
-        return OwnEvaluator(self.own, field, whole=False, ordered=self.network is None)
+        return OwnEvaluator(self.own.precise if precise else self.own, field, False, ordered=self.network is None)
 
     def _whole(self, players: Players, new: IntArray, *, precise: bool = False) -> OwnEvaluator:
         """The user's model on all of both graphs, made once for all targets that are not new themselves.
 
-        `precise`: in float64, and every answer is kept for the next target.
+        `precise`: in float64, and every answer, which is for all targets, is kept for the next one.
         """
         key = players.opened, precise
         if len(new) == 0 and key in self.wholes:
             return self.wholes[key]
-        own, kept = (self.own.precise, dict[bytes, FloatArray]()) if precise else (self.own, None)
         everything = self._cut(players, new, new, None)
-        whole = OwnEvaluator(own, everything, whole=True, ordered=self.network is None, kept=kept)
+        whole = OwnEvaluator(self.own, everything, True, ordered=self.network is None)
+        if precise:
+            whole = replace(whole, own=self.own.precise, links=self._shared_links(everything), kept={})
         if len(new) == 0:
             self.wholes[key] = whole
         return whole
+
+    def _shared_links(self, everything: ReceptiveField) -> IntArray | None:
+        """All pairs whose ends are in both graphs, as rows of the whole: the model is asked for them together."""
+        if self.links is None:
+            return None
+        numbers = self.pair.numbers_of(self.links.reshape(-1))
+        there = (self.pair.before.rows_of(numbers) >= 0) & (self.pair.after.rows_of(numbers) >= 0)
+        return everything.rows_of(numbers).reshape(-1, 2)[there.reshape(-1, 2).all(axis=1)]
 
     def _run_own(self, root: Root, players: Players, field: ReceptiveField, subsets: BoolArray) -> FloatArray:
         """Logits by the user's model on the whole graph; of stored graphs on the part that decides."""
@@ -303,18 +310,19 @@ class ModelEvaluator:
                 "draw no random numbers in it, and sort what it reads by position."
             )
 
-    def _by_network(self, root: Root, players: Players, field: ReceptiveField, ends: Ends | None) -> Evaluator | None:
+    def _variants(self, root: Root, players: Players, field: ReceptiveField, ends: Ends | None) -> Variants | None:
         """The network under subsets, where it answers as its passes did and, on mixed graphs, as the user's model."""
-        if self.network is None or not knows(self.network) or not self.trusted.get(None, True):
+        if not self.trusted.get(None, True):
             return None
-        run = Variants(self.network, field, self._place(root, field)).run
-        if ends is not None and not _agree(run(_both_ends(field.num_players)), np.stack(ends), EXACT_AGREEMENT):
+        assert self.network is not None
+        found = Variants(self.network, field, self._place(root, field))
+        if ends is not None and not _agree(found.run(_both_ends(field.num_players)), np.stack(ends), EXACT_AGREEMENT):
             return None
         key = root.target, players.opened
         if key not in self.trusted:
-            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(root, players, field, run)
+            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(root, players, field, found.run)
             self.trusted[None] = self.trusted.get(None, True) and self.trusted[key]
-        return run if self.trusted[key] else None
+        return found if self.trusted[key] else None
 
     def _agrees_when_mixed(self, root: Root, players: Players, field: ReceptiveField, run: Evaluator) -> bool:
         """Whether the user's model agrees on mixed graphs: copies of the part that decides the target, or whole ones.
@@ -322,12 +330,11 @@ class ModelEvaluator:
         Copies side by side have other sizes than the graphs, so a model that agrees there computes nothing from sizes.
         """
         pair = self.pair
-        trials = _mix(players, field.rows)
+        trials = players.mix(field.rows)
         ours = run(trials[:, field.rows])
         if pair.on_disk or pair.num_nodes * pair.before.graph.num_features > SMALL:
-            part = OwnEvaluator(self.own.precise, field, whole=False)
             try:
-                if self._same(ours, part, self._place(root, field), trials[:, field.rows]):
+                if self._same(ours, self._part(field, precise=True), self._place(root, field), trials[:, field.rows]):
                     return True
             except (InputError, RuntimeError, IndexError, ValueError):  # such as one that sums over all copies
                 if pair.on_disk:
@@ -375,32 +382,6 @@ class ModelEvaluator:
         except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all
             return None
         return run if _agree(found, whole.run(self._place(root, whole.field), trials), AGREEMENT) else None
-
-
-def _mix(players: Players, rows: IntArray) -> BoolArray:
-    """Subsets of all changes whose graphs are unlike `before` and `after`. [num_subsets, len(players)].
-
-    All that is added with nothing removed, the opposite, and two random halves, which split the changes within the
-    receptive field (`rows`), too. The halves apply an odd number of the changes of nodes and, one of them, of edges, so
-    that their sizes are none of the two given ones where all changes leave the sizes as they were.
-    """
-    kinds, rng = np.asarray(players.changes.kind), np.random.default_rng(0)
-    nodes, edges = np.isin(kinds, (NODE_ADDED, *NODES_GONE)), np.isin(kinds, (EDGE_ADDED, *EDGES_GONE))
-    half = np.zeros(len(players), dtype=np.bool_)
-    for place, group in enumerate((nodes, edges, ~nodes & ~edges)):
-        some = rng.permutation(np.flatnonzero(group))
-        half[some[: len(some) // 2 | 1]] = len(some) > 1 or place == 0
-    for some in (rows, np.arange(len(players))):
-        if len(some) > 1 and len({*half[some].tolist()}) == 1:
-            half[rng.choice(some)] ^= True
-    other = ~half
-    for some in (edges, nodes):
-        if some.sum() > 2 and (other == ~half).all():
-            able = np.flatnonzero(some & (other == (2 * other.sum() > len(other))))  # so that the graph stays mixed
-            other[rng.choice(able if len(able) else np.flatnonzero(some))] ^= True
-    # Where nothing is removed most neighbours meet: sum and mean, for example, differ there if they differ anywhere.
-    kept = ~np.isin(kinds, (*NODES_GONE, *EDGES_GONE))
-    return np.unique([one for one in (half, other, kept, ~kept) if one.any() and not one.all()], axis=0)
 
 
 def _both_ends(num_changes: int) -> BoolArray:

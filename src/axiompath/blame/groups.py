@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
+from scipy.sparse import csgraph
 
 from ..arrays import IntArray
 from ..errors import InputError, WrongKind
@@ -70,21 +72,11 @@ def number_groups(labels: list[str]) -> tuple[IntArray, list[str]]:
 def _far_ends(evaluator: SubsetEvaluator) -> list[int]:
     widest = max(evaluator.models[::-1], key=lambda one: one.field.num_nodes)
     field = widest.field
-    distance = np.full(field.num_nodes, np.iinfo(np.int64).max)
-    distance[widest.root.nodes] = 0
-    for _ in range(field.num_nodes):
-        found = distance.copy()
-        one_more = np.where(distance < np.iinfo(np.int64).max, distance + 1, distance)
-        np.minimum.at(found, field.senders, one_more[field.receivers])
-        np.minimum.at(found, field.receivers, one_more[field.senders])
-        if np.array_equal(found, distance):
-            break
-        distance = found
-    ids = field.pair.node_ids(field.numbers)
-    by_id = dict(zip(ids.tolist(), distance.tolist(), strict=True))
-    ends = []
-    changes, far = evaluator.changes.iloc[: evaluator.num_data_changes], np.iinfo(np.int64).max
-    for src, dst in zip(changes.src.tolist(), changes.dst.tolist(), strict=True):
-        nearer = pd.isna(dst) or by_id.get(src, far) >= by_id.get(int(dst), far)
-        ends.append(src if nearer else int(dst))
-    return ends
+    edges = sparse.csr_array((np.ones(len(field.senders)), (field.senders, field.receivers)), [field.num_nodes] * 2)
+    hops = csgraph.dijkstra(edges, directed=False, indices=widest.root, unweighted=True, min_only=True)
+    far = dict(zip(field.pair.node_ids(field.numbers).tolist(), hops.tolist(), strict=True))
+    changes = evaluator.changes.iloc[: evaluator.num_data_changes]
+    return [
+        src if pd.isna(dst) or far.get(src, np.inf) >= far.get(int(dst), np.inf) else int(dst)
+        for src, dst in zip(changes.src.tolist(), changes.dst.tolist(), strict=True)
+    ]

@@ -90,7 +90,9 @@ class OwnEvaluator:
     field: ReceptiveField
     whole: bool  # whether the field is all of both graphs: then one copy at a time, as the model is used to
     ordered: bool = False  # whether edges come in the user's order, which a model that nobody read may depend on
-    kept: dict[bytes, FloatArray] | None = None  # answers for all nodes or graphs by subset, where they are asked again
+    links: IntArray | None = None  # [num_pairs, 2]: pairs of rows that are asked for together
+    # Answers for all nodes, graphs or pairs by subset, and their rows; None where they are not kept.
+    kept: dict[bytes, tuple[FloatArray, IntArray]] | None = None
 
     def run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
@@ -100,54 +102,63 @@ class OwnEvaluator:
         return np.concatenate(found)
 
     def _run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
-        data, places = self.copies(root, subsets)
-        known = {} if self.kept is None or root.kind == "link" else self.kept
-        answer = known[key] if (key := subsets.tobytes()) in known else self.own.answer(data)
-        known[key] = answer
-        if len(answer) <= int(places.max()):
+        pairs = root.nodes[None]
+        if self.links is not None and (self.links == pairs).all(axis=1).any():
+            pairs = self.links
+        key = subsets.tobytes() + pairs.tobytes() * (root.kind == "link")
+        if self.kept is None or key not in self.kept:
+            data, rows = self.copies(root.kind, pairs, subsets)
+            answer = self.own.answer(data)
+            if self.kept is not None:
+                self.kept[key] = answer, rows
+        else:
+            answer, rows = self.kept[key]
+        if root.kind == "link":
+            first = int(np.flatnonzero((pairs == root.nodes).all(axis=1))[0])
+            places = first + np.arange(len(subsets)) * len(pairs)
+        else:
+            places = rows[:, root.nodes].max(axis=1)
+        if len(answer) <= int(places.max()) or places.min() < 0:
             raise InputError(
                 f"Expected the model to answer for every node, graph or pair (got {len(answer)} rows for "
                 f"{int(places.max()) + 1})."
             )
         return np.asarray(answer[places])
 
-    def copies(self, root: RootPlace, subsets: BoolArray) -> tuple[Data, IntArray]:
-        """A graph that holds one copy of the field for each subset; and where in the answer each root stands."""
+    def copies(self, kind: str, pairs: IntArray, subsets: BoolArray) -> tuple[Data, IntArray]:
+        """A graph that holds one copy of the field for each subset; and the row of each node, or of its graph, in the
+        answer, -1 where it is not there. [num_copies, num_nodes]."""
         field, num_copies = self.field, len(subsets)
         hold = np.concatenate([field.conditions.hold(subsets), np.ones((1, num_copies), dtype=np.bool_)])
         present = hold[field.presence].T  # [num_copies, num_nodes]
-        order = self._node_order
         # Rows of the copies: only present nodes, in the user's order.
         flat = np.full(present.shape, -1, dtype=np.int64)
-        chosen = np.flatnonzero(present[:, order].reshape(-1))
-        which, node = chosen // field.num_nodes, order[chosen % field.num_nodes]
+        chosen = np.flatnonzero(present[:, self._node_order].reshape(-1))
+        which, node = chosen // field.num_nodes, self._node_order[chosen % field.num_nodes]
         flat[which, node] = np.arange(len(chosen))
         where, edge = np.nonzero(hold[field.condition[self._edge_order]].T)
         edge = self._edge_order[edge]
-        data = Data(
-            edge_index=torch.from_numpy(
-                np.stack([flat[where, field.senders[edge]], flat[where, field.receivers[edge]]])
-            )
-        )
+        ends = np.stack([flat[where, field.senders[edge]], flat[where, field.receivers[edge]]])
+        data = Data(edge_index=torch.from_numpy(ends))
         changed = np.concatenate([subsets, np.zeros((num_copies, 1), dtype=np.bool_)], axis=1)[:, field.feature_player]
-        data.x = _pick(self._x, node + field.num_nodes * changed[which, node], self._x_dtype)
-        for key, (values, rows) in self._node_fields.items():
-            data[key] = values[torch.from_numpy(rows[node + field.num_nodes * changed[which, node]])]
+        variant = node + field.num_nodes * changed[which, node]
+        data.x = _pick(self._x, variant, self._x_dtype)
+        for key, values in self._node_fields.items():
+            data[key] = values[torch.from_numpy(variant)]
         for key, values in self._edge_fields.items():
-            data[key] = values[torch.from_numpy(self._edge_places[edge])]
+            data[key] = values[torch.from_numpy(edge)]
         for key, value in self._other_fields.items():
             data[key] = value
-        if root.kind == "node":
-            return data, flat[:, root.nodes[0]]
-        if root.kind == "link":
-            data[LINKS_FIELD] = torch.from_numpy(np.ascontiguousarray(flat[:, root.nodes].T))
-            return data, np.arange(num_copies)
+        if kind == "link":
+            data[LINKS_FIELD] = torch.from_numpy(np.ascontiguousarray(flat[:, pairs].reshape(-1, 2).T))
+        if kind != "graph":
+            return data, flat
         if not self.whole:
             data.batch = torch.from_numpy(which)
-            return data, np.arange(num_copies)
+            return data, np.broadcast_to(np.arange(num_copies)[:, None], flat.shape)
         if data.get("batch") is None:
             data.batch = torch.zeros(len(chosen), dtype=torch.long)
-        return data, data.batch.numpy()[flat[:, root.nodes[present[0, root.nodes]][0]]]
+        return data, np.append(data.batch.numpy(), -1)[flat]
 
     @cached_property
     def _node_order(self) -> IntArray:
@@ -185,18 +196,11 @@ class OwnEvaluator:
     @cached_property
     def _x(self) -> Any:
         """Features without their change, then with it, as the user holds them. [2 * num_nodes, num_features]."""
-        nodes = np.arange(self.field.num_nodes)
         if self._graphs is not None:
             tables = [data.x for data in self._graphs]
-            rows = self._rows_in_tables
             if all(isinstance(table, torch.Tensor) and table.layout == torch.strided for table in tables):
-                after = torch.from_numpy(rows >= len(tables[0]))
-                picked = torch.from_numpy(np.where(rows >= len(tables[0]), rows - len(tables[0]), rows))
-                parts = [
-                    table.detach().cpu()[picked[some]] for table, some in zip(tables, (~after, after), strict=True)
-                ]
-                order = torch.argsort(after.long(), stable=True)
-                return torch.cat(parts)[torch.argsort(order)]
+                return _pick_two(*tables, self._rows_in_tables)
+        nodes = np.arange(self.field.num_nodes)
         parts = [self.field.features(nodes, applied=applied) for applied in (False, True)]
         if all(isinstance(part, np.ndarray) for part in parts):
             return torch.from_numpy(np.concatenate(parts)).to(self._x_dtype)
@@ -218,31 +222,25 @@ class OwnEvaluator:
     def _rows_in_tables(self) -> IntArray:
         """Row of each node, without and with its change, in the two tables of nodes one below the other."""
         field = self.field
-        rows = []
-        for side, shift in ((field.pair.before, 0), (field.pair.after, len(numbers_of_rows(field.pair.before)))):
-            row = np.zeros(field.pair.num_nodes, dtype=np.int64)
-            listed = numbers_of_rows(side)
+        rows, shift = [], 0
+        for side in (field.pair.before, field.pair.after):
+            row, listed = np.zeros(field.pair.num_nodes, dtype=np.int64), numbers_of_rows(side)
             row[listed] = np.arange(len(listed)) + shift
             rows.append(row[field.numbers])
+            shift = len(listed)
         without = np.where(field.of_after, rows[1], rows[0])
         return np.concatenate([without, np.where(field.feature_player >= 0, rows[1], without)])
 
     @cached_property
-    def _node_fields(self) -> dict[str, tuple[torch.Tensor, IntArray]]:
-        """Other fields of nodes: values in both graphs, and the row of each node without and with its change."""
-        return {
-            key: (torch.cat([torch.as_tensor(before).cpu(), torch.as_tensor(after).cpu()]), self._rows_in_tables)
-            for key, before, after in self._fields_of(NODE)
-        }
+    def _node_fields(self) -> dict[str, torch.Tensor]:
+        """Other fields of nodes, without their change, then with it."""
+        return {key: _pick_two(*both, self._rows_in_tables) for key, *both in self._fields_of(NODE)}
 
     @cached_property
     def _edge_fields(self) -> dict[str, torch.Tensor]:
         if self._graphs is None and self.field.weighted:
             return {"edge_weight": torch.from_numpy(self.field.weights).to(self._x_dtype)}
-        return {
-            key: torch.cat([torch.as_tensor(before).cpu(), torch.as_tensor(after).cpu()])
-            for key, before, after in self._fields_of(EDGE)
-        }
+        return {key: _pick_two(*both, self._edge_places) for key, *both in self._fields_of(EDGE)}
 
     @cached_property
     def _other_fields(self) -> dict[str, Any]:
@@ -303,6 +301,15 @@ def numbers_of_rows(side: Side) -> IntArray:
     if side.data is None:
         return np.zeros(0, dtype=np.int64)
     return np.arange(side.graph.num_nodes)[rows_of(side.graph, side.data)]
+
+
+def _pick_two(before: Any, after: Any, rows: IntArray) -> torch.Tensor:
+    """Rows of two tables, one below the other."""
+    before, after = torch.as_tensor(before).detach().cpu(), torch.as_tensor(after).detach().cpu()
+    place, below = torch.from_numpy(rows), torch.from_numpy(rows >= len(before))
+    found = before.new_empty((len(rows), *before.shape[1:]), dtype=torch.promote_types(before.dtype, after.dtype))
+    found[~below], found[below] = before[place[~below]].to(found.dtype), after[place[below] - len(before)].to(found.dtype)
+    return found
 
 
 def _pick(x: Any, rows: IntArray, dtype: torch.dtype) -> torch.Tensor:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..arrays import IntArray
+from ..arrays import BoolArray, IntArray
 from ..change.region import number_pair_changes
 from ..graphs.changes import (
     EDGE_ADDED,
@@ -24,9 +25,11 @@ from ..graphs.changes import (
     EDGE_CHANGES,
     EDGE_REMOVED,
     EDGE_REWEIGHTED,
+    EDGES_GONE,
     FEATURES_CHANGED,
     NODE_ADDED,
     NODE_REMOVED,
+    NODES_GONE,
     decode_weights,
     pair_directions,
 )
@@ -63,6 +66,38 @@ class Players:
     def __len__(self) -> int:
         """Changes in all."""
         return len(self.changes)
+
+    @cached_property
+    def _sizes(self) -> tuple[BoolArray, BoolArray]:
+        """Which changes alter the number of nodes, and which that of edges."""
+        kind = self.changes.kind
+        nodes, edges = kind.isin((NODE_ADDED, *NODES_GONE)), kind.isin((EDGE_ADDED, *EDGES_GONE))
+        return nodes.to_numpy(), edges.to_numpy()
+
+    def mix(self, rows: IntArray) -> BoolArray:
+        """Subsets of all changes whose graphs are unlike `before` and `after`. [num_subsets, len(self)].
+
+        All that is added with nothing removed, the opposite, and two random halves, which split the changes within the
+        receptive field (`rows`), too. The halves apply an odd number of the changes of nodes and, one of them, of
+        edges, so that their sizes are none of the two given ones where all changes leave the sizes as they were.
+        """
+        (nodes, edges), rng = self._sizes, np.random.default_rng(0)
+        half = np.zeros(len(self), dtype=np.bool_)
+        for place, group in enumerate((nodes, edges, ~nodes & ~edges)):
+            some = rng.permutation(np.flatnonzero(group))
+            half[some[: len(some) // 2 | 1]] = len(some) > 1 or place == 0
+        for some in (rows, np.arange(len(self))):
+            if len(some) > 1 and half[some].min() == half[some].max():
+                half[rng.choice(some)] ^= True
+        other = ~half
+        for group in (edges, nodes):
+            if group.sum() > 2 and (other == ~half).all():
+                able = np.flatnonzero(group & (other == (2 * other.sum() > len(other))))  # so that it stays mixed
+                other[rng.choice(able if len(able) else np.flatnonzero(group))] ^= True
+        # Where nothing is removed most neighbours meet: sum and mean, say, differ there if they differ anywhere.
+        kept = ~self.changes.kind.isin((*NODES_GONE, *EDGES_GONE)).to_numpy()
+        mixed = [one for one in (half, other, kept, ~kept) if one.any() and not one.all()]
+        return np.array([*{one.tobytes(): one for one in mixed}.values()]).reshape(-1, len(self))
 
     @property
     def node_when(self) -> IntArray:

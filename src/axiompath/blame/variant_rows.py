@@ -163,9 +163,11 @@ def join_rows(indptr: IntArray, masks: Masks) -> Masks:
 
 def lay_out(nodes: IntArray, masks: Masks) -> Layout:
     """These places by what they see; masks: [num_nodes, num_words]."""
-    empty = np.zeros((1, masks.shape[1]), dtype=np.uint64)
-    unique, group = np.unique(np.concatenate([empty, masks[nodes]]), axis=0, return_inverse=True)
-    group = group.reshape(-1)[1:].astype(np.int64)  # the empty mask sorts first
+    rows = np.zeros((1 + len(nodes), masks.shape[1]), dtype=np.uint64)
+    rows[1:] = masks[nodes]
+    # As plain bytes, which sort faster than columns do; the empty mask comes first.
+    _, first, group = np.unique(rows.view(f"V{8 * rows.shape[1]}")[:, 0], return_index=True, return_inverse=True)
+    unique, group = rows[first], group[1:].astype(np.int64)
     place = np.full(len(masks), -1, dtype=np.int64)
     place[nodes] = np.arange(len(nodes))
     constant, varying = np.flatnonzero(group == 0), np.flatnonzero(group)
