@@ -307,8 +307,9 @@ def _pick_two(before: Any, after: Any, rows: IntArray) -> torch.Tensor:
     """Rows of two tables, one below the other."""
     before, after = torch.as_tensor(before).detach().cpu(), torch.as_tensor(after).detach().cpu()
     place, below = torch.from_numpy(rows), torch.from_numpy(rows >= len(before))
-    found = before.new_empty((len(rows), *before.shape[1:]), dtype=torch.promote_types(before.dtype, after.dtype))
-    found[~below], found[below] = before[place[~below]].to(found.dtype), after[place[below] - len(before)].to(found.dtype)
+    dtype = torch.promote_types(before.dtype, after.dtype)
+    found = torch.empty((len(rows), *before.shape[1:]), dtype=dtype)
+    found[~below], found[below] = before[place[~below]].to(dtype), after[place[below] - len(before)].to(dtype)
     return found
 
 
