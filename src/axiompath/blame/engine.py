@@ -242,7 +242,7 @@ class ModelEvaluator:
             extent = Extent(num_hops, num_hops)
         field = self._cut(players, root.nodes, root.new, extent)
         variants = self._variants(root, players, field, ends) if fast else None
-        run = None if variants is None else variants.run
+        run: Evaluator | None = None if variants is None else variants.run
         if run is None and not on_disk:
             unsure = fast or not self.trusted.get(None, True)
             run = None if unsure else self._by_part(root, players, field)

@@ -23,12 +23,9 @@ class Scores(NamedTuple):
 
 
 def find_factors(
-    rule: Rule, row: IntArray, weights: FloatArray, is_loop: BoolArray, num_rows: int, beyond: FloatArray | None = None
+    rule: Rule, row: IntArray, weights: FloatArray, is_loop: BoolArray, num_rows: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Factors of receivers and of senders, and the diagonal, for each row, by the edges into it; as in the rules.
-
-    `beyond` is what comes into each row besides, which a norm of both ends counts.
-    """
+    """Factors of receivers and of senders, and the diagonal, for each row, by the edges into it; as in the rules."""
     one, none = np.ones(1), np.zeros(0)
     if isinstance(rule, Mean):
         return 1.0 / np.maximum(np.bincount(row, minlength=num_rows), 1), one, none
@@ -52,8 +49,6 @@ def find_factors(
     degree: FloatArray = np.bincount(row[counted], weights=weights[counted], minlength=num_rows).astype(np.float64)
     if len(loops):
         degree = degree + loops
-    if beyond is not None:
-        degree = degree + beyond
     with np.errstate(divide="ignore", invalid="ignore"):
         scale: FloatArray = degree**-0.5
     scale[np.isinf(scale)] = 0.0

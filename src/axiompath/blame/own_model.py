@@ -7,7 +7,7 @@ of a part of the graph can be run as one batch; whether the part is large enough
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -199,7 +199,7 @@ class OwnEvaluator:
         if self._graphs is not None:
             tables = [data.x for data in self._graphs]
             if all(isinstance(table, torch.Tensor) and table.layout == torch.strided for table in tables):
-                return _pick_two(*tables, self._rows_in_tables)
+                return _pick_two(tables, self._rows_in_tables)
         nodes = np.arange(self.field.num_nodes)
         parts = [self.field.features(nodes, applied=applied) for applied in (False, True)]
         if all(isinstance(part, np.ndarray) for part in parts):
@@ -234,13 +234,13 @@ class OwnEvaluator:
     @cached_property
     def _node_fields(self) -> dict[str, torch.Tensor]:
         """Other fields of nodes, without their change, then with it."""
-        return {key: _pick_two(*both, self._rows_in_tables) for key, *both in self._fields_of(NODE)}
+        return {key: _pick_two(both, self._rows_in_tables) for key, *both in self._fields_of(NODE)}
 
     @cached_property
     def _edge_fields(self) -> dict[str, torch.Tensor]:
         if self._graphs is None and self.field.weighted:
             return {"edge_weight": torch.from_numpy(self.field.weights).to(self._x_dtype)}
-        return {key: _pick_two(*both, self._edge_places) for key, *both in self._fields_of(EDGE)}
+        return {key: _pick_two(both, self._edge_places) for key, *both in self._fields_of(EDGE)}
 
     @cached_property
     def _other_fields(self) -> dict[str, Any]:
@@ -303,9 +303,9 @@ def numbers_of_rows(side: Side) -> IntArray:
     return np.arange(side.graph.num_nodes)[rows_of(side.graph, side.data)]
 
 
-def _pick_two(before: Any, after: Any, rows: IntArray) -> torch.Tensor:
+def _pick_two(tables: Iterable[Any], rows: IntArray) -> torch.Tensor:
     """Rows of two tables, one below the other."""
-    before, after = torch.as_tensor(before).detach().cpu(), torch.as_tensor(after).detach().cpu()
+    before, after = (torch.as_tensor(table).detach().cpu() for table in tables)
     place, below = torch.from_numpy(rows), torch.from_numpy(rows >= len(before))
     dtype = torch.promote_types(before.dtype, after.dtype)
     found = torch.empty((len(rows), *before.shape[1:]), dtype=dtype)

@@ -89,11 +89,6 @@ class ConditionedGraph(ABC):
         """Weight of each edge. [num_edges]."""
         return weights_of(self.weights)
 
-    @property
-    def unseen(self) -> FloatArray | None:
-        """Number and weight of edges into each node that are not listed, [2, num_nodes]; None where all are."""
-        return None
-
     @cached_property
     def masks(self) -> NDArray[np.uint64]:
         """The changes that each condition looks at; and, below, none, for the condition -1. [num_conditions + 1, w]."""

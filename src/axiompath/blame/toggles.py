@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +38,6 @@ TOGETHER = 256  # and the most such changes: what a place has of them stays in t
 WALKS = 5e6  # upper bound on the nodes that changes reach, for those whose reach is found together
 BEFORE, AFTER = 0, 1
 ALWAYS, NEVER = -1, -2  # in place of a condition
-
-
-class Into(NamedTuple):
-    """The edges into each node of one graph, as far as counting them goes."""
-
-    sums: FloatArray  # [2, num_nodes]: their number and weight, without loops
-    loop_indptr: IntArray  # [num_nodes + 1]
-    loop_values: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,22 +93,6 @@ class TogglingGraph:
     def altered(self) -> sparse.csr_array:
         """The node whose features each change alters. [num_players, num_nodes]."""
         return self._marked(self.feature_player, np.arange(self.num_nodes))
-
-    @cached_property
-    def into(self) -> tuple[Into, Into]:
-        """What comes into each node before and after."""
-        receivers = np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
-        found = []
-        for side in (BEFORE, AFTER):
-            when = np.append(self.conditions.when == APPLIED, side == AFTER)[self.condition]
-            edges = np.flatnonzero(when == (side == AFTER))
-            into, loop = receivers[edges], receivers[edges] == self.senders[edges]
-            values = self.values[edges]
-            sums = np.bincount(into[~loop], minlength=self.num_nodes).astype(np.float64)
-            heavy = np.bincount(into[~loop], weights=weights_of(values[~loop]), minlength=self.num_nodes)
-            loop_indptr = np.searchsorted(into[loop], np.arange(self.num_nodes + 1))
-            found.append(Into(np.stack([sums, heavy]), loop_indptr, values[loop]))
-        return found[0], found[1]
 
     def _marked(self, players: IntArray, nodes: IntArray) -> sparse.csr_array:
         known = players >= 0
@@ -179,9 +155,7 @@ class Toggled:
 
 def can_toggle(network: Network) -> bool:
     """Whether changes can be toggled one by one: nodes are predicted, and rules look along the edges and no further."""
-    rules = [rule for layer in network.layers for rule in layer.rules]
-    plain = network.rise is None and knows(network) and find_extent(network) is not None
-    return plain and all(rule.heeds_unseen or not rule.reach for rule in rules)
+    return network.rise is None and knows(network) and find_extent(network) is not None
 
 
 def make_toggling_graph(network: Network, players: Players, pair: Pair, nodes: IntArray) -> TogglingGraph:
@@ -257,23 +231,18 @@ def _toggle_some(graph: TogglingGraph, players: IntArray) -> Toggled:
 
 @dataclass(frozen=True, eq=False)
 class ReachedPart(ConditionedGraph):
-    """What some changes reach, with all edges into it, and its senders: `before`, or `after`, with these toggled."""
+    """What some changes reach, with all edges into it and into its senders where degrees are counted: `before`, or
+    `after`, with these toggled."""
 
     graph: TogglingGraph
     side: int
     numbers: IntArray  # [num_nodes]: in the graph, ascending
     players: IntArray  # [num_players]
-    left_out: FloatArray | None  # [2, num_nodes]
 
     @property
     def num_players(self) -> int:
         """The changes that are toggled."""
         return len(self.players)
-
-    @property
-    def unseen(self) -> FloatArray | None:
-        """Edges into nodes that are only senders; their loops are listed."""
-        return self.left_out
 
     def features(self, nodes: IntArray, *, applied: bool) -> Features:
         """Toggled, those of the other side."""
@@ -290,6 +259,8 @@ def _cut_part(graph: TogglingGraph, players: IntArray, nodes: IntArray, side: in
     decided."""
     local = np.full(graph.num_players + 1, -1, dtype=np.int64)
     local[players] = np.arange(len(players))
+    if graph.counts_degrees:
+        nodes = np.union1d(nodes, graph.senders[entries_of(graph.indptr, nodes)])
     edges = entries_of(graph.indptr, nodes)
     receivers = np.repeat(nodes, np.diff(graph.indptr)[nodes])
     senders, condition = graph.senders[edges], graph.condition[edges]
@@ -303,34 +274,21 @@ def _cut_part(graph: TogglingGraph, players: IntArray, nodes: IntArray, side: in
     number = np.full(len(owners) + 1, NEVER, dtype=np.int64)
     number[some[possible]] = number[-1] = ALWAYS
     number[some[free]] = np.arange(int(free.sum()))
-    conditions = Conditions(mine[free], np.where(held[some[free]], NOT_APPLIED, APPLIED), ())
     there = number[condition] != NEVER
-    outer = np.setdiff1d(numbers, nodes, assume_unique=True)
-    into, loops, left_out = graph.into[side], np.zeros(0, dtype=np.int64), None
-    loop_values = graph.values[:0]
-    if graph.counts_degrees and len(outer):
-        left_out = np.zeros((2, len(numbers)))
-        left_out[:, np.searchsorted(numbers, outer)] = into.sums[:, outer]
-        loops = np.repeat(outer, np.diff(into.loop_indptr)[outer])
-        loop_values = into.loop_values[entries_of(into.loop_indptr, outer)]
-    ends = np.concatenate([receivers[there], loops])
-    order = np.argsort(ends, kind="stable")
-    player = local[graph.feature_player[numbers]]
     return ReachedPart(
-        np.searchsorted(numbers, np.concatenate([senders[there], loops]))[order],
-        np.searchsorted(numbers, ends)[order],
-        np.concatenate([graph.values[edges[there]], loop_values])[order],
+        np.searchsorted(numbers, senders[there]),
+        np.searchsorted(numbers, receivers[there]),
+        graph.values[edges[there]],
         graph.weighted,
-        np.concatenate([number[condition[there]], np.full(len(loops), ALWAYS)])[order],
+        number[condition[there]],
         np.full(len(numbers), -1),
-        conditions,
-        player,
+        Conditions(mine[free], np.where(held[some[free]], NOT_APPLIED, APPLIED), ()),
+        local[graph.feature_player[numbers]],
         None if graph.node_types is None else graph.node_types[numbers],
         graph,
         side,
         numbers,
         players,
-        left_out,
     )
 
 

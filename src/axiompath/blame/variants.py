@@ -167,11 +167,16 @@ class Variants:
 
     @cached_property
     def places(self) -> list[IntArray]:
-        """Places that are needed of the inputs and of the outputs of each layer. [num_layers + 1] arrays."""
+        """Places that are needed of the inputs and of the outputs of each layer. [num_layers + 1] arrays.
+
+        What sees no change needs nothing below it where it is known.
+        """
         layers = self.network.layers
         needed = self.root.nodes if self.network.rise is None else np.zeros(1, dtype=np.int64)
         found = [needed]
-        for layer in reversed(layers):
+        for layer, masks in zip(reversed(layers), reversed(self.masks), strict=False):
+            if self.known is not None:
+                needed = needed[masks[needed].any(axis=1)]
             if layer.rises:
                 needed = np.unique(self.root.nodes)
             elif not layer.local or any(rule.reads_inputs for rule in layer.rules):
@@ -406,13 +411,7 @@ class _Pass:
         row, edge = np.concatenate([receivers[kept], listed.row[at]]), np.concatenate([kept, edge])
         num_rows = num_nodes + int(np.diff(views.starts)[laid.group[varying]].sum())
         is_loop = edges.senders[edge] == receivers[edge]
-        beyond = None
-        if (
-            self.of.field.unseen is not None
-        ):  # nodes some of whose edges are not listed see no change: their rows are first
-            beyond = np.zeros(num_rows)
-            beyond[:num_nodes] = self.of.field.unseen[int(rule.weighted and self.of.field.weighted)]
-        left, right, diagonal = find_factors(rule, row, edges.weights[edge], is_loop, num_rows, beyond)
+        left, right, diagonal = find_factors(rule, row, edges.weights[edge], is_loop, num_rows)
         sending = Scales(base, laid.group, views.inverse, right)
         if len(right) == 1:  # the same for all senders, so that nothing of it varies
             sending = self._constant(right, num_nodes)
