@@ -24,10 +24,11 @@ import pandas as pd
 
 from axiompath.arrays import FloatArray
 from axiompath.blame.enough import Enough, enough_of_target
+from axiompath.change.states import GAINED, LOST
 from axiompath.errors import InputError
 from axiompath.explain.explanation import EDGE, LAYER_EDGE
 from axiompath.explain.question import ENOUGH
-from axiompath.explain.units import GAINED_EDGE, LOST_EDGE, find_units, put_in
+from axiompath.explain.units import find_units, put_in
 from axiompath.explainer import Explainer
 from axiompath.graphs.places import Target
 from axiompath.paths.entries import Cone
@@ -137,7 +138,7 @@ def authors_logits(explainer: Explainer, target: Target, size: int) -> tuple[tup
     change, found = engine.change, authors_split(Cone(engine.change, int(row)))
     before, after = (side.logits[row] for side in (change.before_pass, change.after_pass))
     edges = find_units(found, EDGE)
-    real = np.flatnonzero(np.isin(edges.kinds, (GAINED_EDGE, LOST_EDGE)) & (edges.labels[:, 1] != edges.labels[:, 2]))
+    real = np.flatnonzero(np.isin(edges.kinds, (GAINED, LOST)) & (edges.labels[:, 1] != edges.labels[:, 2]))
     chosen = select(edges.contributions[real], before, after, size, AUTHORS_METHOD, output=change.output.kind).chosen
     changes = explainer.changes()
     ids = dict(zip(zip(changes.src.tolist(), changes.dst.fillna(-1).tolist(), strict=True), changes.id, strict=True))

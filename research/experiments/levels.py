@@ -24,9 +24,10 @@ import numpy as np
 import pandas as pd
 
 from axiompath.arrays import BoolArray, FloatArray
+from axiompath.change.states import GAINED, LOST
 from axiompath.errors import InputError
 from axiompath.explain.explanation import EDGE, LAYER_EDGE
-from axiompath.explain.units import GAINED_EDGE, LOST_EDGE, Units, find_units, put_in
+from axiompath.explain.units import Units, find_units, put_in
 from axiompath.explainer import Explainer
 from axiompath.graphs.places import Target
 from axiompath.paths.entries import Cone
@@ -120,7 +121,7 @@ def compare_levels(name: str, explainer: Explainer, target: Target, seconds: flo
     layered, edges = (find_units(shares, by) for by in (LAYER_EDGE, EDGE))
     changes = explainer.changes()
     place = PlacesOfChanges(changes).find(edges.labels[:, 1], edges.labels[:, 2])
-    real = np.isin(edges.kinds, (GAINED_EDGE, LOST_EDGE)) & (edges.labels[:, 1] != edges.labels[:, 2]) & (place != NONE)
+    real = np.isin(edges.kinds, (GAINED, LOST)) & (edges.labels[:, 1] != edges.labels[:, 2]) & (place != NONE)
     blame = explainer.blame(target, seconds=seconds)
     weights = change.output.means(after) - change.output.means(before)
     blamed = [blame.changes[i][0] for i in np.argsort(-(blame.shares @ weights), kind="stable")]

@@ -29,7 +29,7 @@ from .members import find_groups, merge_units
 from .question import AUTO_DEPTH, Question
 from .records import explain_choices
 from .relaxation import MAX_PASSES, OFFERED, choose_budgets, choose_searched
-from .remains import ends_of, first_enough, residuals_of, wholes_of
+from .remains import ends_of, first_enough, residuals_of
 from .searched import Searched, search_rows
 from .walks import Walks, is_priced, walk_rows
 
@@ -93,7 +93,7 @@ def answer(
         parts = [_choose_at_once(batch, first)]
     else:
         parts = [choice for source in batch.sources for choice in _choose_budgets(source, questions)]
-    return _explain(change, join_choices(parts), first, caption)
+    return explain_choices(change, join_choices(parts), first, caption)
 
 
 def _choose_at_once(batch: Batch, question: Question) -> Choices:
@@ -158,14 +158,3 @@ def _choose_ranked(source: Candidates, questions: Sequence[Question], rank: Rank
             number, fewest = first_enough(residuals, number, change.output.left_at(question.until))
         found = residuals[[number]], [0.0], [f"{JUDGED}{source.search_note(0)}"], [fewest]
         yield make_choices(source, question, ranked.take_rows(np.arange(number)), *found)
-
-
-def _explain(change: Change, choices: Choices, question: Question, caption: Caption) -> list[Explanation]:
-    """With a sentence on fewer paths where the fewest were asked for."""
-    if question.until is not None:
-        wholes = wholes_of(change, choices.rows, question.objective).tolist()
-        pairs = zip(wholes, choices.kl_residual.tolist(), strict=True)
-        shares = [change.output.explained(whole, left) for whole, left in pairs]
-        reached = zip(choices.fewest, choices.chosen.lengths.tolist(), shares, strict=True)
-        choices = replace(choices, status=choices.status + [question.describe_fewest(*one) for one in reached])
-    return explain_choices(change, choices, question, caption)

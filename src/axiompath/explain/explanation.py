@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 DISAGREEMENT = 0.25
 
 PATH, LAYER_EDGE, EDGE = "path", "layer_edge", "edge"  # what is chosen; of paths, also groups of them
-EDGE_KINDS = ("gained", "lost", "reweighted", "feature")  # of edges; features are a unit of their own
 EDGE_FORM = FileForm("edge-explanation", 2)  # of files that hold edges; the format was one of its own until version 5
 OF_PATHS: dict[str, Any] = {
     "by": PATH,

@@ -5,7 +5,7 @@ Numbers are computed for all targets of a batch at once; a record keeps nothing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
@@ -20,26 +20,43 @@ from .choices import Choices
 from .explanation import Caption, Explanation
 from .hops import hops_of
 from .question import Question
+from .remains import wholes_of
+from .replay import own_paths, replay_both
 from .retrained import measure
 
-OF_A_CHOICE = ("budget", "num_paths", "kl_residual", "kl_bound", "status", "groups")  # fields of both
-Columns = Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]  # field of an Explanation -> what each has in it
+Columns = Mapping[str, Any]  # field of an Explanation -> what each of several has in it
 
 
 def explain_choices(change: Change, choices: Choices, question: Question, caption: Caption) -> list[Explanation]:
-    """An Explanation of each choice; replays all of them at once, both ways."""
+    """An Explanation of each choice of paths; replays all of them at once, both ways."""
     rows, chosen, causes = choices.rows, choices.chosen, choices.causes
+    replays = []
+    for one in change.by_model:  # paths that are none of a model's own do nothing there
+        own, places = own_paths(one, chosen.paths, altered=True) if change.earlier else (chosen.paths, slice(None))
+        replays.append(replay_both(one, rows, chosen.owner[places], own))
     moved = change.logits_after[rows] - change.logits_before[rows]
     columns = {
-        **{name: getattr(choices, name) for name in OF_A_CHOICE},
-        **measure(change, rows, chosen.owner, chosen.paths),
+        **columns_of(change, choices, question),
+        **measure(change, rows, replays),
         "completeness": np.abs(causes.sum(axis=1) - moved).max(axis=1),
         "causes": name_causes(causes),
-        "left_out": [None if np.isnan(sums).any() else tuple(sums) for sums in choices.left_out.tolist()],
+        "groups": choices.groups,
     }
     hops = hops_of(max(change.by_model[::-1], key=lambda one: one.network.num_positions).network)
     numbered = replace(chosen, paths=change.numbers(chosen.paths))
     return make_explanations(change, rows, numbered, question, caption, columns, hops=hops)
+
+
+def columns_of(change: Change, choices: Choices, question: Question, what: str = "paths") -> dict[str, Any]:
+    """How good the choices are, with a sentence on fewer where the fewest were asked for."""
+    wholes = wholes_of(change, choices.rows, question.objective).tolist()
+    shares = map(change.output.explained, wholes, choices.kl_residual.tolist())
+    reached = zip(choices.fewest, choices.chosen.lengths.tolist(), shares, strict=True)
+    return {
+        **{name: getattr(choices, name) for name in ("budget", "num_paths", "kl_residual", "kl_bound")},
+        "status": choices.status + [question.describe_fewest(*one, what) for one in reached],
+        "left_out": [None if np.isnan(sums).any() else tuple(sums) for sums in choices.left_out.tolist()],
+    }
 
 
 def make_explanations(
@@ -69,6 +86,7 @@ def make_explanations(
         "gap": np.subtract(columns["kl_residual"], columns["kl_bound"]),
         **columns,
     }
+    common |= {"unit": change.unit, "output": output}
     common |= {name: getattr(question, name) for name in ("method", "objective", "until")}
     common |= {name: getattr(caption, name) for name in ("class_names", "origin", "graph", "graph_before")}
     found = []
@@ -82,23 +100,18 @@ def make_explanations(
         mentioned |= set() if change.of_graphs else {*np.atleast_1d(target).tolist()}
         names, relations = caption.node_names, caption.relations
         steps = ((u, v) for path in walked for u, v in pairwise(path) if u >= 0 and u != v)
-        found.append(
-            Explanation(
-                **common,
-                **each,
-                target=target,
-                unit=change.unit,
-                output=output,
-                paths=own.paths.copy(),
-                contributions=own.contributions.copy(),
-                # What `exact` searched with are the weights of a relaxation; what it chose are whole paths.
-                weights=np.ones(len(own.paths)) if question.method == "exact" else own.weights.copy(),
-                kinds=own.kind_names,
-                node_names={node: names[node] for node in sorted(mentioned) if node in names},
-                relations=() if relations is None else relations.of(steps),
-                edge_places=edges,
-            )
-        )
+        record = {
+            "target": target,
+            "paths": own.paths.copy(),
+            "contributions": own.contributions.copy(),
+            # What `exact` searched with are the weights of a relaxation; what it chose are whole paths.
+            "weights": np.ones(len(own.paths)) if question.method == "exact" else own.weights.copy(),
+            "kinds": own.kind_names,
+            "node_names": {node: names[node] for node in sorted(mentioned) if node in names},
+            "relations": () if relations is None else relations.of(steps),
+            "edge_places": edges,
+        }
+        found.append(Explanation(**common | record | each))
     return found
 
 

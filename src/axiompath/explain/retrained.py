@@ -12,6 +12,7 @@ to f1(before) and no further; added to `before`, f0 can come to f0(after).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -21,7 +22,6 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..metrics import fidelity_minus, fidelity_plus
 from ..storage.codec import Shape
-from .replay import own_paths, replay_both
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,23 +38,19 @@ class Retrained:
         return np.asarray(after - self.logits_after - self.logits_before + before)
 
 
-def measure(change: Change, rows: IntArray, job: IntArray, paths: IntArray) -> dict[str, Any]:
-    """Fields of an Explanation, a value for each answer: what the network itself makes of its paths.
+def measure(change: Change, rows: IntArray, replays: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, Any]:
+    """Fields of an Explanation, a value for each answer, from what each model says with the chosen undone, and added.
 
-    Paths are undone under the model after and added under the model before. Where these differ, each is asked by
-    itself, and paths that are none of its own do nothing there.
+    Undone under the model after, added under the model before; where these differ, what each says by itself as well.
     """
     sides = []
-    for one in change.by_model:
-        own, places = own_paths(one, paths, altered=True) if change.earlier else (paths, np.arange(len(paths)))
-        undone, added = replay_both(one, rows, job[places], own)
+    for one, (undone, added) in zip(change.by_model, replays, strict=True):
         ends = one.before_pass.logits[rows], one.after_pass.logits[rows], change.output.divergence
         sides.append((fidelity_minus(undone, *ends), fidelity_plus(added, *ends)))
     minus, plus = np.stack(sides, axis=2)
     found: dict[str, Any] = {"fidelity_minus": minus[:, -1], "fidelity_plus": plus[:, 0]}
-    if change.earlier:
+    if len(sides) > 1:
         crossed = change.before_pass.logits[rows], change.by_model[0].after_pass.logits[rows]
-        found["retrained"] = [
-            Retrained(*(part.copy() for part in each)) for each in zip(*crossed, minus, plus, strict=True)
-        ]
+        parts = zip(*crossed, minus, plus, strict=True)
+        found["retrained"] = [Retrained(*(part.copy() for part in each)) for each in parts]
     return found

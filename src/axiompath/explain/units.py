@@ -19,30 +19,33 @@ itself what it makes of the chosen units.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
+from ..change.states import FEATURE, GAINED, KINDS, LOST, REWEIGHTED
 from ..errors import InputError, TooLarge
 from ..graphs.pair import Pair
 from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
-from ..metrics import fidelity_minus, fidelity_plus
 from ..paths.entries import Cone, EntryShares
-from ..selection import METHODS, select_many
+from ..paths.table import PathTable
+from ..selection import METHODS
 from ..storage.memory import show_bytes
+from .candidates import ListedPaths
+from .choices import choose_listed
 from .engine import PathEngine
-from .explanation import EDGE, EDGE_KINDS, LAYER_EDGE, Explanation
+from .explanation import EDGE, LAYER_EDGE, Explanation
 from .question import Question
-from .remains import column_weights, ends_of, gross_left
-from .retrained import Retrained
+from .records import columns_of, make_explanations
+from .retrained import measure
 from .walks import same_depth
 
 BY = (LAYER_EDGE, EDGE)
 NO_LAYER, NO_NODE = 0, -1
-GAINED_EDGE, LOST_EDGE, REWEIGHTED_EDGE, FEATURE_UNIT = range(4)  # places in EDGE_KINDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +53,11 @@ class Units:
     """What one target's change is split over; a unit is a group of changed entries, or a leaf's features."""
 
     labels: IntArray  # [num_units, 3]: layer (0 for all), sender, receiver (-1 for the target, or for features)
-    kinds: IntArray  # [num_units]: in EDGE_KINDS
+    kinds: NDArray[np.int8]  # [num_units]: in KINDS: gained, lost, reweighted or feature
     directed: BoolArray  # [num_units]: whether it is of one direction only
     contributions: FloatArray  # [num_units, num_classes]
-    of_entry: tuple[IntArray, ...]  # a floor of the cone: unit of each of its changed entries
-    of_leaf: IntArray  # unit of each leaf whose features differ
+    of_entry: tuple[IntArray, ...] = ()  # a floor of the cone: unit of each of its changed entries
+    of_leaf: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # of those whose features differ
 
 
 def find_two_way(pair: Pair, ends: IntArray) -> BoolArray:
@@ -101,7 +104,7 @@ def find_units(found: EntryShares, by: str, pair: Pair | None = None) -> Units:
         number = number if by == LAYER_EDGE else NO_LAYER
         labels.append(np.column_stack([np.full(len(src), number), src, dst]))
         old, new = ((part[floor.entries[changed]] != 0).any(axis=1) for part in (layer.before, layer.after))
-        kinds.append(np.where(~old, GAINED_EDGE, np.where(~new, LOST_EDGE, REWEIGHTED_EDGE)))
+        kinds.append(np.where(~old, GAINED, np.where(~new, LOST, REWEIGHTED)))
     joined = np.concatenate(labels)
     directed = np.ones(len(joined), dtype=np.bool_)
     if by != LAYER_EDGE:
@@ -113,17 +116,17 @@ def find_units(found: EntryShares, by: str, pair: Pair | None = None) -> Units:
         labels = [joined]
     leaves = ids[cone.floors[0].below[found.leaves]]
     labels.append(np.column_stack([np.full(len(leaves), NO_LAYER), leaves, np.full(len(leaves), NO_NODE)]))
-    kinds.append(np.full(len(leaves), FEATURE_UNIT))
+    kinds.append(np.full(len(leaves), FEATURE))
     parts = [*found.entries, found.features]
-    feature = np.concatenate(kinds) == FEATURE_UNIT
+    feature = np.concatenate(kinds) == FEATURE
     keys, unit = np.unique(np.column_stack([np.concatenate(labels), feature]), axis=0, return_inverse=True)
     unit = unit.reshape(-1)
     contributions = np.zeros((len(keys), change.network.num_classes))
     np.add.at(contributions, unit, np.concatenate(parts))
-    lowest, highest = np.full(len(keys), len(EDGE_KINDS)), np.full(len(keys), -1)
+    lowest, highest = np.full(len(keys), len(KINDS)), np.full(len(keys), -1)
     np.minimum.at(lowest, unit, np.concatenate(kinds))
     np.maximum.at(highest, unit, np.concatenate(kinds))
-    causes, one_way = np.where(lowest == highest, lowest, REWEIGHTED_EDGE), np.zeros(len(keys), dtype=np.bool_)
+    causes, one_way = np.where(lowest == highest, lowest, REWEIGHTED), np.zeros(len(keys), dtype=np.bool_)
     one_way[unit[: len(directed)]] = directed
     pieces = np.split(unit, np.cumsum([len(part) for part in parts])[:-1])
     return Units(keys[:, :3], causes, one_way, contributions, tuple(pieces[:-1]), pieces[-1])
@@ -161,53 +164,21 @@ def split_over(change: Change, pair: Pair, row: int, by: str, memory: float) -> 
     return found, find_units(found, by, pair)
 
 
-@dataclass(frozen=True, eq=False)
-class ModelUnits:
-    """One model's split of the change, and the place of each of its units among those of both."""
+def unite_units(sides: Sequence[Units]) -> tuple[Units, list[IntArray]]:
+    """The units of one model or two as one list, with their mean, and the place there of each model's own.
 
-    change: Change
-    found: EntryShares
-    units: Units
-    places: IntArray  # [num_units]
-
-    def try_units(self, row: int, chosen: BoolArray) -> tuple[FloatArray, FloatArray, float, float]:
-        """Logits with these put in and put back; fidelity of undoing and of adding them; `chosen` of all units."""
-        own = chosen[self.places]
-        added, undone = put_in(self.found, self.units, own), put_in(self.found, self.units, ~own)
-        before, after = self.change.before_pass.logits[row], self.change.after_pass.logits[row]
-        apart = self.change.output.divergence
-        return (
-            added,
-            undone,
-            float(fidelity_minus(undone, before, after, apart)),
-            float(fidelity_plus(added, before, after, apart)),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class UnitedUnits:
-    """The units of one model or two as one list; a unit that only one model has contributes half of what it does."""
-
-    sides: list[ModelUnits]  # of the model before, where there are two, then of the model after
-    labels: IntArray  # [num_units, 3]
-    kinds: IntArray  # [num_units]
-    directed: BoolArray  # [num_units]
-    contributions: FloatArray  # [num_units, num_classes]: the mean under either model
-
-
-def unite_units(sides: Sequence[tuple[Change, EntryShares, Units]]) -> UnitedUnits:
-    """The units of one model or two as one list."""
-    keys = [np.column_stack([units.labels, units.kinds == FEATURE_UNIT]) for _, _, units in sides]
+    A unit that only one model has contributes half of what it does.
+    """
+    keys = [np.column_stack([units.labels, units.kinds == FEATURE]) for units in sides]
     every, place = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     places = np.split(place.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
-    kinds, directed = np.full(len(every), -1), np.zeros(len(every), dtype=np.bool_)
-    contributions = np.zeros((len(every), sides[0][2].contributions.shape[1]))
-    for (_, _, units), here in zip(sides, places, strict=True):
+    kinds, directed = np.full(len(every), -1, dtype=np.int8), np.zeros(len(every), dtype=np.bool_)
+    contributions = np.zeros((len(every), sides[0].contributions.shape[1]))
+    for units, here in zip(sides, places, strict=True):
         contributions[here] += units.contributions / len(sides)
-        kinds[here] = np.where((kinds[here] < 0) | (kinds[here] == units.kinds), units.kinds, REWEIGHTED_EDGE)
+        kinds[here] = np.where((kinds[here] < 0) | (kinds[here] == units.kinds), units.kinds, REWEIGHTED)
         directed[here] = units.directed
-    found = [ModelUnits(*side, here) for side, here in zip(sides, places, strict=True)]
-    return UnitedUnits(found, every[:, :3], kinds, directed, contributions)
+    return Units(every[:, :3], kinds, directed, contributions), places
 
 
 def check_units(change: Change, by: str, question: Question) -> None:
@@ -233,79 +204,38 @@ def check_units(change: Change, by: str, question: Question) -> None:
 
 
 def explain_units(engine: PathEngine, row: int, by: str, question: Question, memory: float) -> Explanation:
-    """The units that explain one target, in rows of the engine."""
-    check_units(engine.change, by, question)
-    change, output = engine.change, engine.change.output
+    """The units that explain one target, in rows of the engine: each is chosen as a path would be, by its place."""
+    change, rows = engine.change, np.array([row])
+    check_units(change, by, question)
     room = memory / len(engine.changes)
-    united = unite_units([(one, *split_over(one, engine.region.pair, row, by, room)) for one in engine.changes])
-    before, after = change.logits_before[row].copy(), change.logits_after[row].copy()
-    starts, goals = ends_of(change, np.array([row]), question.objective)
-    (selection,) = select_many(
-        [united.contributions],
-        starts,
-        goals,
-        int(question.budget),
-        question.method,
-        question.objective,
-        question.at_most,
-        output=output.kind,
-        scales=output.scales,
-        until=question.until,
-    )
-    taken = selection.chosen
-    chosen = np.zeros(len(united.labels), dtype=np.bool_)
+    splits = [split_over(one, engine.region.pair, row, by, room) for one in engine.changes]
+    units, places = unite_units([own for _, own in splits])
+    size, moved = len(units.labels), change.logits_after[row] - change.logits_before[row]
+    table = PathTable(np.array([0, size]), np.arange(size)[:, None], units.contributions, units.kinds)
+    causes = np.zeros((1, 0, len(moved)))
+    choices = choose_listed(ListedPaths(change, rows, np.array([size], dtype=object), causes, table), question)
+    taken = choices.chosen.paths[:, 0]
+    chosen = np.zeros(size, dtype=np.bool_)
     chosen[taken] = True
-    tried = [side.try_units(row, chosen) for side in united.sides]
-    old, new = tried[0], tried[-1]
-    retrained = None
-    for earlier in change.earlier:
-        crossed = change.before_pass.logits[row].copy(), earlier.after_pass.logits[row].copy()
-        retrained = Retrained(*crossed, np.array([old[2], new[2]]), np.array([old[3], new[3]]))
-    ends = (after, before) if question.objective == "sufficiency" else (before, after)
-    share = output.explained(float(output.divergence(*ends)), selection.kl_residual)
-    class_before, class_after = output.label_pair(before, after)
-    labels, contributions = united.labels[taken], united.contributions[taken]
-    target, named = change.target(row), engine.caption.relations
-    mentioned = {*labels[:, 1:].ravel().tolist(), *(target if isinstance(target, tuple) else (target,))}
-    (view,), (model_share,) = column_weights(change, np.array([row])), change.model_share(np.array([row]))
-    return Explanation(
-        target=target,
-        by=by,
-        method=question.method,
-        objective=question.objective,
-        budget=selection.budget,
-        until=question.until,
-        class_before=class_before,
-        class_after=class_after,
-        prob_before=output.means(before),
-        prob_after=output.means(after),
-        logits_before=before,
-        logits_after=after,
-        kl=float(output.divergence(after, before)),
-        num_paths=len(united.labels),
-        layers=labels[:, 0],
-        paths=labels[:, 1:],
-        directed=tuple(united.directed[taken].tolist()),
-        kinds=tuple(EDGE_KINDS[kind] for kind in united.kinds[taken].tolist()),
-        contributions=contributions,
-        weights=np.ones(len(taken)) if question.method == "exact" else selection.weights[taken],
-        causes={},
-        kl_residual=selection.kl_residual,
-        kl_bound=selection.kl_bound,
-        gap=selection.kl_residual - selection.kl_bound,
-        logits_added=old[0],
-        logits_undone=new[1],
-        fidelity_minus=new[2],
-        fidelity_plus=old[3],
-        completeness=float(np.abs(united.contributions.sum(axis=0) + model_share - (after - before)).max()),
-        status=selection.status + question.describe_fewest(selection.fewest, len(taken), share, "edges"),
-        fewest=selection.fewest,
-        left_out=gross_left(united.contributions, contributions, view),
-        node_names={node: engine.node_names[node] for node in mentioned if node in engine.node_names},
-        class_names=engine.class_names,
-        origin=engine.origin,
-        unit=change.unit,
-        output=output,
-        relations=() if named is None else named.of((u, v) for u, v in labels[:, 1:].tolist() if min(u, v) >= 0),
-        retrained=retrained,
-    )
+    # With all others, and with the chosen: of `before`, what is put in is as it is in `after`.
+    replays = [
+        (put_in(*split, ~chosen[here])[None], put_in(*split, chosen[here])[None])
+        for split, here in zip(splits, places, strict=True)
+    ]
+    labels, relations = units.labels[taken], engine.caption.relations
+    ends = [(u, v) for u, v in labels[:, 1:].tolist() if min(u, v) >= 0]
+    columns = {
+        **columns_of(change, choices, question, "edges"),
+        **measure(change, rows, replays),
+        "completeness": [float(np.abs(units.contributions.sum(axis=0) + change.model_share(rows)[0] - moved).max())],
+        "causes": [{}],
+        "fewest": choices.fewest,
+        "layers": [labels[:, 0]],
+        "directed": [tuple(units.directed[taken].tolist())],
+        "logits_added": replays[0][1],
+        "logits_undone": replays[-1][0],
+        "relations": [() if relations is None else relations.of(ends)],
+    }
+    numbered = replace(choices.chosen, paths=labels[:, 1:])
+    (found,) = make_explanations(change, rows, numbered, question, engine.caption, columns, by=by)
+    return found
