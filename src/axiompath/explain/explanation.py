@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -211,10 +211,6 @@ class Explanation(Saved):
         held = {group.row: group.size for group in self.groups}
         return tuple(held.get(row, 1) for row in range(len(self.paths)))
 
-    def unit_name(self, row: int) -> str:
-        """A chosen unit in words: nodes of a path, how the paths of a group end and how many there are, an edge."""
-        return sentences.unit_name(self, row)
-
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number; `bias` for -1, `any` for -2; of an edge its ends."""
         return name_node(int(node), self.names)
@@ -223,10 +219,6 @@ class Explanation(Saved):
     def names(self) -> Mapping[int, str]:
         """Names of nodes and edges on paths, unless they are numbers."""
         return {**self.node_names, **name_edges(self.edge_places, self.node_names)}
-
-    def path_name(self, path: Sequence[int]) -> str:
-        """A path in words: its nodes, and the edge that it begins at."""
-        return sentences.path_name(self, path)
 
     def step(self, u: int, v: int) -> str:
         """The arrow from one node of a path to the next, with the name of the relation if edges have types."""
@@ -248,42 +240,16 @@ class Explanation(Saved):
             return TO.join(self.name_of(node) for node in self.target)
         return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
 
-    @property
-    def view(self) -> tuple[str, FloatArray]:
-        """What shares are shares of, in words and as weights of the columns [num_classes]."""
-        return sentences.view(self)
-
-    @property
-    def headline(self) -> str:
-        """What happened to the prediction, without a full stop."""
-        return sentences.headline(self)
-
-    @property
-    def verdict(self) -> str:
-        """The same and how much of it is explained, with a full stop."""
-        return sentences.verdict(self)
-
-    @property
-    def replayed(self) -> str:
-        """What the network itself computes with the chosen paths, in a sentence or two; empty if none were chosen."""
-        return sentences.replayed(self)
-
-    @property
-    def others(self) -> str:
-        """What the units that were not chosen add and take away, in a sentence; empty if all were chosen."""
-        return sentences.others(self)
-
-    @property
-    def of_paths(self) -> str:
-        """The verdict without the headline."""
-        return sentences.of_paths(self)
-
-    def summary(self, limit: int = 5) -> str:
-        """A few sentences: what happened, which changes did it, the least to undo, how certain that is, and the paths.
-
-        For a record read from a file: what happened, and the paths.
-        """
-        return sentences.summary(self, limit)
+    # In words: see the functions.
+    view = property(sentences.view)
+    headline = property(sentences.headline)
+    verdict = property(sentences.verdict)
+    replayed = property(sentences.replayed)
+    others = property(sentences.others)
+    of_paths = property(sentences.of_paths)
+    unit_name = sentences.unit_name
+    path_name = sentences.path_name
+    summary = sentences.summary
 
     def __str__(self) -> str:
         """The summary."""
