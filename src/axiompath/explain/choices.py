@@ -129,9 +129,8 @@ def solve_pools(
 
 def take_chosen(pools: PathTable, solved: Answers) -> PathTable:
     """The chosen paths of every pool."""
-    taken = solved.chosen >= 0
-    owner = np.repeat(np.arange(len(pools.lengths)), np.diff(solved.chosen_starts))[taken]
-    return replace(pools, weights=solved.weights).take_rows(pools.indptr[owner] + solved.chosen[taken])
+    first = np.repeat(pools.indptr[:-1], np.diff(solved.chosen_starts))
+    return replace(pools, weights=solved.weights).take_rows(first + solved.chosen)
 
 
 def words_of(words: Mapping[int, str], codes: FloatArray) -> NDArray[np.object_]:

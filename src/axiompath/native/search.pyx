@@ -69,6 +69,7 @@ cdef cppclass Pool:
     vector[double] factors  # [groups * terms, size]
     vector[double] own  # [groups, size]: G of each row
     # What adding a row is compared from: set by `leave`.
+    vector[double] norms  # [groups]: the logarithm of each group's factor of the set to beat, set by `compare_with`
     vector[double] without  # [groups * terms]
     vector[double] base  # [groups]
     vector[double] sums  # [size]: of one group
@@ -94,19 +95,26 @@ cdef double log_chance(const Goal* goal, Py_ssize_t t) noexcept nogil:
     return goal.log_q[t]
 
 
+cdef int size_pool(Pool* p, const Goal* goal, int mode, Py_ssize_t size) except -1 nogil:
+    """Room for so many rows."""
+    p.goal, p.mode, p.size = goal, mode, size
+    p.groups = goal.c if goal.kind == SIGMOIDS and mode != SUMS else 1
+    p.terms = 2 if goal.kind == SIGMOIDS and mode != SUMS else goal.c
+    p.factors.resize(p.groups * p.terms * size)
+    p.own.assign(p.groups * size, 0.0)
+    p.norms.resize(p.groups)
+    p.without.resize(p.groups * p.terms)
+    p.base.resize(p.groups)
+    p.sums.resize(size)
+    p.values.resize(size)
+    return 0
+
+
 cdef int fill_pool(Pool* p, const Goal* goal, int mode) except -1 nogil:
     """The factors of the pool's rows."""
     cdef Py_ssize_t i, t, c = goal.c
     cdef double e, more
-    p.goal, p.mode, p.size = goal, mode, p.rows.size() // c
-    p.groups = c if goal.kind == SIGMOIDS and mode != SUMS else 1
-    p.terms = 2 if goal.kind == SIGMOIDS and mode != SUMS else c
-    p.factors.resize(p.groups * p.terms * p.size)
-    p.own.assign(p.groups * p.size, 0.0)
-    p.without.resize(p.groups * p.terms)
-    p.base.resize(p.groups)
-    p.sums.resize(p.size)
-    p.values.resize(p.size)
+    size_pool(p, goal, mode, p.rows.size() // c)
     for i in range(p.size):
         for t in range(p.groups * p.terms):
             if mode == SUMS:
@@ -122,27 +130,34 @@ cdef int fill_pool(Pool* p, const Goal* goal, int mode) except -1 nogil:
     return 0
 
 
-cdef double leave(Pool* p, const double* u, const double* v, double current) noexcept nogil:
-    """Compare from u on; returns what a value must fall below to be better than that of v, which is `current`."""
-    cdef Py_ssize_t t, g
-    cdef double e, more, norm
-    cdef const Goal* goal = p.goal
+cdef double compare_with(Pool* p, const double* v, double current) noexcept nogil:
+    """Compare with the set that leads to v; returns what a value must fall below to be better: its own, `current`."""
+    cdef Py_ssize_t g
     if p.mode == SUMS:
-        for t in range(goal.c):
-            p.without[t] = u[t]
         return current * GAIN
     for g in range(p.groups):
+        p.norms[g] = current if p.goal.kind == SOFTMAX else column_remainder(p.goal, g, v[g])
+    return GAIN if p.mode == PRODUCTS else expm1(current) * GAIN
+
+
+cdef void leave(Pool* p, const double* u) noexcept nogil:
+    """Compare from u on."""
+    cdef Py_ssize_t t, g
+    cdef double e, more
+    cdef const Goal* goal = p.goal
+    for g in range(p.groups):
         p.base[g] = 0.0
-        norm = current if goal.kind == SOFTMAX else column_remainder(goal, g, v[g])
         for t in range(g * p.terms, (g + 1) * p.terms):
+            if p.mode == SUMS:
+                p.without[t] = u[t]
+                continue
             e = exponent(goal, t, u)
             if p.mode == PRODUCTS:
-                p.without[t] = exp(log_chance(goal, t) + e - norm)
+                p.without[t] = exp(log_chance(goal, t) + e - p.norms[g])
             else:
                 more = excess(e)
                 p.base[g] += chance(goal, t) * more
                 p.without[t] = chance(goal, t) * (e + more)
-    return GAIN if p.mode == PRODUCTS else expm1(current) * GAIN
 
 
 cdef void compare_in_full(Pool* p, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
@@ -221,7 +236,8 @@ cdef double swap(Pool* p, vector[int64_t]& members, vector[char]& inside, int64_
         out = members[place]
         for j in range(c):
             u[j] = v[j] - p.rows[out * c + j]
-        bar = leave(p, u.data(), v.data(), current)
+        bar = compare_with(p, v.data(), current)
+        leave(p, u.data())
         compare(p, 0, p.size)
         least, at = INFINITY, -1
         for o in range(p.size):
@@ -327,34 +343,46 @@ cdef int compare_all(
     return 0
 
 
-cdef int sum_subsets(
-    const double* rows, Py_ssize_t h, Py_ssize_t c, const int64_t[::1] by_size, vector[int64_t]& masks,
-    vector[double]& sums, vector[Py_ssize_t]& starts
+cdef int list_subsets(
+    Py_ssize_t h, const int64_t[::1] by_size, vector[int64_t]& masks, vector[Py_ssize_t]& starts
 ) except -1 nogil:
-    """All subsets of h rows as bit masks, smaller ones first; their sums; where each size begins."""
-    cdef Py_ssize_t k, j, bit, size
-    cdef int64_t mask, rest
-    cdef vector[Py_ssize_t] place = vector[Py_ssize_t](1 << h)
+    """All subsets of h rows as bit masks, smaller ones first; where each size begins."""
+    cdef Py_ssize_t k, size
+    cdef int64_t rest
     masks.clear()
     starts.assign(1, 0)
-    sums.assign(c << h, 0.0)
     for k in range(by_size.shape[0]):
-        mask = by_size[k]
-        if mask >> h:
+        if by_size[k] >> h:
             continue
-        place[mask] = masks.size()
-        size, bit, rest = 0, 0, mask
+        size, rest = 0, by_size[k]
         while rest:
             size += rest & 1
             rest >>= 1
         while size >= <Py_ssize_t> starts.size():
             starts.push_back(masks.size())
-        while mask and not (mask >> bit) & 1:
-            bit += 1
-        for j in range(c if mask else 0):
-            sums[masks.size() * c + j] = sums[place[mask & (mask - 1)] * c + j] + rows[bit * c + j]
-        masks.push_back(mask)
+        masks.push_back(by_size[k])
     starts.push_back(masks.size())
+    return 0
+
+
+cdef int join_subsets(
+    vector[double]& rows, Py_ssize_t width, vector[int64_t]& masks, bint multiplied, vector[double]& joined
+) except -1 nogil:
+    """The sum, or the product, of the rows [h, width] of each subset, [subsets, width]."""
+    cdef Py_ssize_t k, j, bit
+    cdef double* one
+    cdef double* others
+    cdef vector[Py_ssize_t] place = vector[Py_ssize_t](masks.size())
+    joined.assign(masks.size() * width, 1.0 if multiplied else 0.0)
+    for k in range(<Py_ssize_t> masks.size()):
+        place[masks[k]], bit = k, 0
+        if masks[k] == 0:
+            continue
+        while not (masks[k] >> bit) & 1:
+            bit += 1
+        one, others = &rows[bit * width], &joined[place[masks[k] & (masks[k] - 1)] * width]
+        for j in range(width):
+            joined[k * width + j] = others[j] * one[j] if multiplied else others[j] + one[j]
     return 0
 
 
@@ -388,26 +416,46 @@ cdef int enumerate_sets(
 ) except -1 nogil:
     """Into `best` the best of all sets of n rows if it compares better than `value`, that of v; else nothing.
 
-    Every subset of one half of the rows meets all subsets of the other half that make it n.
+    Every subset of one half of the rows meets all subsets of the other half that make it n. The factors of a subset are
+    the products of those of its rows.
     """
     cdef Pool p
-    cdef Py_ssize_t a, b, i, j, c = goal.c, half = m // 2, size, first, last
-    cdef double bar, lowest = INFINITY
+    cdef Py_ssize_t a, b, i, t, half = m // 2, size, first, last, width
+    cdef double lowest
+    cdef bint multiplied = mode == PRODUCTS
     cdef int64_t found = -1
     cdef vector[int64_t] left, right
     cdef vector[Py_ssize_t] left_starts, right_starts
-    cdef vector[double] left_sums
-    cdef vector[double] u = vector[double](c)
-    sum_subsets(rows, half, c, by_size, left, left_sums, left_starts)
-    sum_subsets(rows + half * c, m - half, c, by_size, right, p.rows, right_starts)
-    fill_pool(&p, goal, mode)
+    cdef vector[double] own, left_joined, start
+    list_subsets(half, by_size, left, left_starts)
+    list_subsets(m - half, by_size, right, right_starts)
+    size_pool(&p, goal, mode, right.size())
+    lowest = compare_with(&p, v, value)
+    width = p.groups * p.terms if multiplied else goal.c
+    own.resize(m * width)
+    for i in range(m):
+        for t in range(width):
+            own[i * width + t] = exp(exponent(goal, t, rows + i * goal.c)) if multiplied else rows[i * width + t]
+    join_subsets(own, width, left, multiplied, left_joined)
+    own.erase(own.begin(), own.begin() + half * width)
+    join_subsets(own, width, right, multiplied, p.rows)
+    if multiplied:
+        for t in range(width):
+            for b in range(p.size):
+                p.factors[t * p.size + b] = p.rows[b * width + t]
+    else:
+        fill_pool(&p, goal, mode)
+    leave(&p, goal.start)
+    start = p.without if multiplied else vector[double](goal.start, goal.start + width)
     for size in range(max(0, n - (m - half)), min(half, n) + 1):
         first, last = right_starts[n - size], right_starts[n - size + 1]
         for a in range(left_starts[size], left_starts[size + 1]):
-            for j in range(c):
-                u[j] = goal.start[j] + left_sums[a * c + j]
-            bar = leave(&p, u.data(), v, value)
-            lowest = min(lowest, bar)
+            for t in range(width):
+                own[t] = start[t] * left_joined[a * width + t] if multiplied else start[t] + left_joined[a * width + t]
+            if multiplied:
+                p.without.assign(own.data(), own.data() + width)
+            else:
+                leave(&p, own.data())
             compare(&p, first, last)
             for b in range(first, last):
                 if p.values[b] < lowest:
@@ -523,8 +571,8 @@ cdef bint improve(
     Best* s, const double* x, const double* prices, double tolerance, const int64_t[::1] by_size
 ) except? True nogil:
     """The best set found in place of the convex choice; whether no other is better by more than the tolerance."""
-    cdef Py_ssize_t i
-    cdef double far = 0.0
+    cdef Py_ssize_t i, j
+    cdef double far = 0.0, row_far
     cdef bint proved
     cdef vector[int64_t] rounded
     cdef vector[double] v = vector[double](s.goal.c)
@@ -536,8 +584,11 @@ cdef bint improve(
     proved = s.n == 0 or s.n >= s.m or s.value <= s.bound + tolerance * s.unit
     if s.n == 0 or s.n >= s.m or not s.value > s.bound + NOTHING_LEFT * s.unit:
         return proved
-    for i in range(s.m * s.goal.c):
-        far = max(far, fabs(s.rows[i]))
+    for i in range(s.m):  # row by row: one long chain of maxima would wait for itself
+        row_far = 0.0
+        for j in range(s.goal.c):
+            row_far = max(row_far, fabs(s.rows[i * s.goal.c + j]))
+        far = max(far, row_far)
     search_more(s, x, prices, tolerance, far)
     if s.m <= ALL_SETS_UP_TO and s.value > s.bound + NOTHING_LEFT * s.unit:
         search_all(s, tolerance, far, by_size)

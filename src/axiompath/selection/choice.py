@@ -7,7 +7,7 @@ Public entry points: `select` for one problem, `select_budgets` for one problem 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -128,7 +128,6 @@ def select(
     """
     problems = checked_problem(contributions, logits_before, logits_after, budget, output, scales)
     way = checked_way(method, objective, at_most)
-    (found,) = _unpack(problems, way, solve(problems, way, threaded=False))
     given = {
         "contributions": problems.contributions,
         "logits_before": problems.before[0],
@@ -136,7 +135,8 @@ def select(
     }
     if scales is not None:
         given["scales"] = problems.scales
-    return replace(found, origin=Origin(RELEASE, {name: digest_of(array) for name, array in given.items()}))
+    origin = Origin(RELEASE, {name: digest_of(array) for name, array in given.items()})
+    return _unpack(problems, way, solve(problems, way, threaded=False), origin)[0]
 
 
 def select_budgets(
@@ -240,12 +240,10 @@ def _solve_given(
     return problems, way, solve(problems, way, threaded=workers != 1)
 
 
-def _unpack(problems: Problems, way: Way, answers: Answers) -> list[Selection]:
+def _unpack(problems: Problems, way: Way, answers: Answers, origin: Origin | None = None) -> list[Selection]:
     found = []
     for i, (residual, bound, iterations, outcome, fewest) in enumerate(answers.numbers.tolist()):
         members = answers.chosen[answers.chosen_starts[i] : answers.chosen_starts[i + 1]]
-        if way.at_most or way.left is not None:
-            members = members[members >= 0]
         found.append(
             Selection(
                 method=way.method,
@@ -259,6 +257,7 @@ def _unpack(problems: Problems, way: Way, answers: Answers) -> list[Selection]:
                 status=STATUS[int(outcome)],
                 iterations=int(iterations),
                 fewest=FEWEST[int(fewest)],
+                origin=origin,
             )
         )
     return found

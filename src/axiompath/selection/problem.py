@@ -37,7 +37,8 @@ def check_finite(name: str, array: FloatArray) -> None:
     """Raise if an entry is NaN, infinite or beyond 1e100, naming the first one."""
     # The extremes of an array with a NaN are NaN, which fails every comparison. (A dot product is a pass
     # fewer, but it starts BLAS threads, which on a busy machine take milliseconds.)
-    if not (array.max(initial=0.0) <= 1e100 and array.min(initial=0.0) >= -1e100):
+    flat = array.reshape(-1)
+    if not (np.maximum.reduce(flat, initial=0.0) <= 1e100 and np.minimum.reduce(flat, initial=0.0) >= -1e100):
         where = np.argwhere(~(np.abs(array) <= 1e100))[0].tolist()
         raise InputError(
             f"expected finite {name} below 1e100, got {array[tuple(where)]} at {where}; "

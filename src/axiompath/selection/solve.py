@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from ..graphs.rows import entries_of
 from ..native.relaxation import relax
 from ..native.search import improve_sets, rank
 from ..native.threads import run_in_pieces
@@ -44,7 +45,7 @@ class Answers(NamedTuple):
     """The answers, packed."""
 
     weights: FloatArray  # [M]
-    chosen: IntArray  # [sum n], -1 where fewer are chosen
+    chosen: IntArray  # [number chosen of all targets]
     chosen_starts: IntArray  # [t + 1]
     numbers: FloatArray  # [t, 5]: the divergence of the choice, the bound, iterations, outcome, what of fewer
 
@@ -102,7 +103,7 @@ class Solver:
 
     def _round(self, which: IntArray, sizes: IntArray, relaxed: FloatArray) -> tuple[IntArray, FloatArray, Any]:
         """The heaviest paths, or what a search finds from there; what they leave; whether nothing better exists."""
-        stops = np.cumsum(sizes)
+        stops = sizes.cumsum()
         starts, members, proved = stops - sizes, np.empty(sizes.sum(), np.int64), np.zeros(len(which), np.uint8)
         self.run(rank, len(which), self.posed.offsets, self.weights, self.prices, which, starts, stops, members)
         residuals = residuals_of(self.posed, which, starts, stops, members)
@@ -149,18 +150,19 @@ class Solver:
 
     def _rank(self, which: IntArray, sizes: IntArray) -> Found:
         """By a ranking, which proves nothing; the bound at its own choice is valid for every choice of its size."""
-        lengths = np.diff(self.posed.offsets)
-        slopes = np.repeat(ranking_prices(self.problems, self.way.method, self.posed), lengths, axis=0)
-        keys = np.einsum("ij,ij->i", self.posed.contributions, slopes)
-        stops = np.cumsum(sizes)
+        keys, ends = np.empty(len(self.prices)), self.posed.offsets.tolist()
+        for i, one in enumerate(ranking_prices(self.problems, self.way.method, self.posed)):
+            own = slice(ends[i], ends[i + 1])
+            keys[own] = np.einsum("ij,j->i", self.posed.contributions[own], one)
+        stops = sizes.cumsum()
         starts, members = stops - sizes, np.empty(sizes.sum(), np.int64)
         self.weights[:] = 0.0
         self.run(rank, len(which), self.posed.offsets, self.weights, keys, which, starts, stops, members)
-        self.weights[np.repeat(self.posed.offsets[which], sizes) + members] = 1.0
+        self.weights[self.posed.offsets[which].repeat(sizes) + members] = 1.0
         bounds = self.relax(which, sizes, fixed=True)[:, 1]
         residuals = residuals_of(self.posed, which, starts, stops, members)
         outcomes = np.where(np.isfinite(residuals), RANKED, UNKNOWN)
-        outcomes[self._unresolved(which)] = UNRESOLVED
+        outcomes[self._unresolved(self.posed.facts[which])] = UNRESOLVED
         return Found(sizes, members, residuals, np.minimum(bounds, residuals), np.zeros(len(which)), outcomes)
 
     def _certify(
@@ -168,23 +170,25 @@ class Solver:
     ) -> tuple[FloatArray, IntArray]:
         """Bounds of the choices, and what may be said of them, in the order of what matters most."""
         value, bound, _, rounding, _, grain = relaxed.T
-        whole, bounds = self.posed.facts[which, WHOLE], np.minimum(bound, residuals)
-        gap = value - bound
-        solved = gap <= 2.0 * TOLERANCE * np.maximum(whole, value)
-        outcomes = np.where(solved, SOLVED, np.where(gap <= 4.0 * rounding, ROUNDED, INACCURATE))
-        unresolved, unknown = self._unresolved(which), ~np.isfinite(residuals + value + rounding)
+        facts = self.posed.facts[which]
+        whole, bounds = facts[:, WHOLE], np.minimum(bound, residuals)
+        unresolved, unknown = self._unresolved(facts), ~np.isfinite(residuals + value + rounding)
         if self.way.method == "exact":
             outcomes = np.where(proved, PROVED, SEARCHED)
             unit = whole if self.problems.kind == SQUARES else np.minimum(1.0, whole)
             # Residuals are known to rounding only: that of the choice, and that of the best set.
-            noise = 2.0 * self._noise(which, residuals, grain)
+            noise = 2.0 * self._noise(facts, residuals, grain)
             tight = np.maximum(bounds, residuals - np.maximum(TOLERANCE * np.maximum(unit, bounds), noise))
             bounds = np.where(proved & ~unresolved & ~unknown, tight, bounds)
+        else:
+            gap = value - bound
+            solved = gap <= 2.0 * TOLERANCE * np.maximum(whole, value)
+            outcomes = np.where(solved, SOLVED, np.where(gap <= 4.0 * rounding, ROUNDED, INACCURATE))
         outcomes[unresolved] = UNRESOLVED
         outcomes[unknown] = UNKNOWN
         return bounds, outcomes
 
-    def _noise(self, which: IntArray, residuals: FloatArray, grain: FloatArray) -> FloatArray:
+    def _noise(self, facts: FloatArray, residuals: FloatArray, grain: FloatArray) -> FloatArray:
         """What rounding what is added to each logit by `grain` can change a residual D by.
 
         By Pinsker its slopes, summed over the columns, are at most sqrt(2 D) for classes and sqrt(2 c D) else; those
@@ -192,29 +196,24 @@ class Solver:
         """
         c = self.posed.rows.shape[1]
         columns, most = (1, 2.0) if self.problems.kind == SOFTMAX else (c, float(c))
-        slope = np.sqrt(2.0 * columns * residuals)
-        size = np.full(len(which), float(c))
+        slope, size = np.sqrt(2.0 * columns * residuals), np.asarray(float(c))
         if self.problems.kind != SQUARES:
-            slope, size = np.minimum(slope, most), size + self.posed.facts[which, SIZE]
+            slope, size = np.minimum(slope, most), size + facts[:, SIZE]
         return np.asarray(grain * (slope + c * grain) + 8.0 * np.finfo(np.float64).eps * size * residuals)
 
-    def _unresolved(self, which: IntArray) -> Any:
+    def _unresolved(self, facts: FloatArray) -> Any:
         """Where the change is less than rounding the logits can make."""
-        whole = self.posed.facts[which, WHOLE]
-        return (whole > 0.0) & (whole <= self.posed.facts[which, RESOLUTION])
+        return (facts[:, WHOLE] > 0.0) & (facts[:, WHOLE] <= facts[:, RESOLUTION])
 
 
 def solve(problems: Problems, way: Way, threaded: bool) -> Answers:
     """The answers to all of them."""
     solver, which, sizes = _prepare(problems, way, threaded)
-    answers = _room_for(solver, sizes)
     if way.left is None:
-        _write(answers, which, solver.choose(which, sizes), UNASKED)
-    elif way.method in RELAXED:
-        _find_fewest(solver, which, sizes, answers)
-    else:
-        _find_shortest(solver, which, sizes, answers)
-    return answers
+        return _answers(solver.weights, solver.choose(which, sizes), UNASKED)
+    if way.method in RELAXED:
+        return _find_fewest(solver, which, sizes)
+    return _find_shortest(solver, which, sizes)
 
 
 def solve_in_turn(problem: Problems, way: Way, budgets: IntArray) -> list[Answers]:
@@ -223,47 +222,35 @@ def solve_in_turn(problem: Problems, way: Way, budgets: IntArray) -> list[Answer
     solver, which, _ = _prepare(problem, way, False)
     for budget in budgets:
         sizes = np.minimum(budget, np.diff(problem.offsets))
-        answers = _room_for(solver, sizes)
-        _write(answers, which, solver.choose(which, sizes, warm=len(found) > 0), UNASKED)
-        found.append(answers._replace(weights=solver.weights.copy()))
+        choice = solver.choose(which, sizes, warm=len(found) > 0)
+        found.append(_answers(solver.weights.copy(), choice, UNASKED))
     return found
 
 
 def _prepare(problems: Problems, way: Way, threaded: bool) -> tuple[Solver, IntArray, IntArray]:
-    size = len(problems.contributions)
+    size, lengths = len(problems.contributions), problems.offsets[1:] - problems.offsets[:-1]
     solver = Solver(problems, pose(problems, way.necessity), way, threaded, np.zeros(size), np.empty(size))
-    return solver, np.arange(len(problems.before)), np.minimum(problems.budgets, np.diff(problems.offsets))
+    return solver, np.arange(len(lengths)), np.minimum(problems.budgets, lengths)
 
 
-def _room_for(solver: Solver, sizes: IntArray) -> Answers:
-    ends = np.concatenate(([0], np.cumsum(sizes)))
-    return Answers(solver.weights, np.full(ends[-1], -1), ends, np.empty((len(sizes), 5)))
-
-
-def _write(answers: Answers, which: IntArray, found: Found, fewest: int | IntArray) -> None:
-    firsts = answers.chosen_starts[which] - np.cumsum(found.sizes) + found.sizes
-    answers.chosen[np.repeat(firsts, found.sizes) + np.arange(len(found.members))] = found.members
-    columns = found.residuals, found.bounds, found.iterations, found.outcomes, fewest
-    for place, column in enumerate(columns):
-        answers.numbers[which, place] = column
+def _answers(weights: FloatArray, found: Found, fewest: int | IntArray) -> Answers:
+    """The choices of all targets, in their order."""
+    numbers = np.empty((len(found.sizes), 5))
+    for place, column in enumerate((found.residuals, found.bounds, found.iterations, found.outcomes, fewest)):
+        numbers[:, place] = column
+    starts = np.zeros(len(found.sizes) + 1, np.int64)
+    np.cumsum(found.sizes, out=starts[1:])
+    return Answers(weights, found.members, starts, numbers)
 
 
 def _take(found: Found, places: IntArray) -> Found:
     """The choices in these places."""
-    taken = np.zeros(len(found.sizes), np.bool_)
-    taken[places] = True
-    members = found.members[np.repeat(taken, found.sizes)]
-    return Found(
-        found.sizes[places],
-        members,
-        found.residuals[places],
-        found.bounds[places],
-        found.iterations[places],
-        found.outcomes[places],
-    )
+    starts = np.concatenate(([0], np.cumsum(found.sizes)))
+    columns: list[Any] = [column[places] for column in found[2:]]
+    return Found(found.sizes[places], found.members[entries_of(starts, places)], *columns)
 
 
-def _find_fewest(solver: Solver, which: IntArray, most: IntArray, answers: Answers) -> None:
+def _find_fewest(solver: Solver, which: IntArray, most: IntArray) -> Answers:
     """The fewest paths, up to `most`, that leave little enough: what exactly so many would give.
 
     What the relaxation of at most k paths cannot leave falls with k, so the sizes that it rules out are found by
@@ -279,21 +266,25 @@ def _find_fewest(solver: Solver, which: IntArray, most: IntArray, answers: Answe
         low[open_[ruled_out]] = middle[ruled_out] + 1
         high[open_[~ruled_out]] = middle[~ruled_out]
     exactly = replace(solver, way=solver.way._replace(at_most=False))
-    proved, pending = np.ones(len(which), np.bool_), which
+    proved, pending, parts = np.ones(len(which), np.bool_), which, []
     while len(pending := pending[low[pending] <= most[pending]]):
         found = exactly.choose(pending, low[pending])
         reached = found.residuals <= enough[pending]
-        done = np.flatnonzero(reached)
-        _write(answers, pending[done], _take(found, done), np.where(proved[pending[done]], NO_FEWER, FEWER_MAY))
+        done = pending[reached]
+        parts.append((done, _take(found, np.flatnonzero(reached)), np.where(proved[done], NO_FEWER, FEWER_MAY)))
         proved[pending] &= (found.outcomes == PROVED) | (found.bounds > enough[pending])
         pending = pending[~reached]
         low[pending] += 1
     missed = which[low > most]
     if len(missed):
-        _write(answers, missed, solver.choose(missed, most[missed]), MISSED)
+        parts.append((missed, solver.choose(missed, most[missed]), np.full(len(missed), MISSED)))
+    order = np.argsort(np.concatenate([which[:0], *(targets for targets, _, _ in parts)]))
+    fewest = np.concatenate([which[:0], *(words for _, _, words in parts)])[order]
+    choices = [found for _, found, _ in parts] or [solver.choose(which, most)]
+    return _answers(solver.weights, _take(Found(*map(np.concatenate, zip(*choices, strict=True))), order), fewest)
 
 
-def _find_shortest(solver: Solver, which: IntArray, most: IntArray, answers: Answers) -> None:
+def _find_shortest(solver: Solver, which: IntArray, most: IntArray) -> Answers:
     """The shortest start of a ranking that leaves little enough; all of it where none does."""
     whole = solver.choose(which, most)
     starts = np.cumsum(most) - most
@@ -305,4 +296,4 @@ def _find_shortest(solver: Solver, which: IntArray, most: IntArray, answers: Ans
         reached = np.flatnonzero(residuals <= (solver.way.left or 0.0) * solver.posed.facts[k, WHOLE])
         if len(reached):
             sizes[k], fewest[k] = reached[0], NO_FEWER
-    _write(answers, which, solver.choose(which, sizes), fewest)
+    return _answers(solver.weights, solver.choose(which, sizes), fewest)
