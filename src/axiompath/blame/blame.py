@@ -13,14 +13,14 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
 from ..explain.explanation import Caption
-from ..graphs.changes import MODEL_RETRAINED, TIME_PASSED, add_row, name_kinds
+from ..graphs.changes import MODEL_RETRAINED, TIME_PASSED, add_row
 from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
 from ..storage.notebook import show
 from .cost import check_affordable, predict_seconds
 from .engine import SubsetEngine, SubsetEvaluator
-from .fields import ChangeRecord, Ids, ends_of, shared_fields
 from .goal import predicted_values
 from .groups import label_changes, number_groups
+from .records import ChangeRecord, Ids, shared_fields
 from .root import Root
 from .shapley import (
     Effort,
@@ -82,12 +82,7 @@ class Blame(ChangeRecord):
         """
         whole = [kind == GROUP_ROW for kind in self.kinds]
         names = [self.groups[i] if group else self.changes[i][0] for i, group in enumerate(whole)]
-        ends = np.array(self.ends, dtype=np.int64).reshape(-1, 2)
-        frame = pd.DataFrame({"change": pd.Series(names, dtype=object if any(whole) else "int64"), "kind": self.kinds})
-        for column, values in (("src", ends[:, 0]), ("dst", ends[:, 1])):
-            frame[column] = pd.array(values, dtype="Int64")
-            frame.loc[values < 0, column] = pd.NA
-            frame[f"{column}_name"] = [self.name_of(node) if node >= 0 else None for node in values.tolist()]
+        frame = self.frame_rows(pd.Series(names, dtype=object if any(whole) else "int64"))
         frame["share"], frame["error"] = self.prob_shares, self.prob_errors
         if self.groups:
             frame["group"] = self.groups
@@ -171,10 +166,6 @@ class Blame(ChangeRecord):
         )
         require(single, "`changes` should be one in each row, or those of a group")
 
-    def __len__(self) -> int:
-        """How many rows there are."""
-        return len(self.shares)
-
     def plot(self, ax: Axes | None = None, limit: int = 10) -> Axes:
         """A waterfall from `before` to `after` on matplotlib axes, new ones or `ax`: a bar per change."""
         from ..report.plots import plot_blame
@@ -247,21 +238,20 @@ def blame_target(
     ids = changes.id.to_numpy()
     for kind in beside:
         labels, unique, codes = [*labels, kind], [*unique, kind], np.append(codes, len(unique))
+    fields = shared_fields(evaluator, root, caption, ends, changes.iloc[[] if together else order])
+    rows = [(number,) for number in ids[order].tolist()] if not together else []
+    groups = tuple(labels[row] for row in order.tolist()) if by is not None and not together else ()
     if together:
         rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
-        whole = [GROUP_ROW] * num_players + beside
-        kinds, places = tuple(whole[code] for code in order.tolist()), [(-1, -1)] * len(rows)
-        groups, directed = tuple(unique[code] for code in order.tolist()), (False,) * len(rows)
-    else:
-        directed = tuple(changes.directed.iloc[order].tolist())
-        rows = [(number,) for number in ids[order].tolist()]
-        kinds = name_kinds(changes.iloc[order])
-        places = ends_of(changes.iloc[order])
-        groups = tuple(labels[row] for row in order.tolist()) if by is not None else ()
+        groups, whole = tuple(unique[code] for code in order.tolist()), [GROUP_ROW] * num_players + beside
+        fields |= {
+            "kinds": tuple(whole[code] for code in order.tolist()),
+            "ends": ((-1, -1),) * len(rows),
+            "directed": (False,) * len(rows),
+        }
     return Blame(
-        **shared_fields(evaluator, root, caption, ends, places),
+        **fields | {"origin": replace(caption.origin, seed=None if found.exact else effort.seed)},
         changes=tuple(rows),
-        kinds=kinds,
         groups=groups,
         shares=found.values[order, :-1],
         errors=found.errors[order, :-1],
@@ -272,8 +262,6 @@ def blame_target(
         residual=found.residual,
         num_changes=len(evaluator.players),
         interactions=None if pairs is None else pairs[np.ix_(order, order)],
-        origin=replace(caption.origin, seed=None if found.exact else effort.seed),
-        directed=directed,
         note=evaluator.note,
     )
 

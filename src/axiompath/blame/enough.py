@@ -17,7 +17,7 @@ import math
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,14 +25,13 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import Notice
 from ..explain.explanation import Caption
 from ..explain.question import Question
-from ..graphs.changes import name_kinds
-from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
+from ..storage.codec import FileForm, Finite, require
 from .blame import blame_target
 from .cost import TooDear
 from .engine import SubsetEngine
 from .fewest import extend_sets, find_fewest, sets_of_size
-from .fields import ChangeRecord, Ids, ends_of, shared_fields
 from .goal import UndoGoal
+from .records import ChosenChanges, chosen_fields
 from .root import Root
 from .search import OutOfTime, TriedSets
 from .shapley import LEAST_PAIRS, MOST_PAIRS, Effort, check_seconds
@@ -45,19 +44,14 @@ GROWN = 16  # sets of a size that are grown on from, at most
 OF_GROWN = 1 / 4  # share of the effort that is left, that growing them may take
 
 
-@dataclass(frozen=True, eq=False)
-class Enough(ChangeRecord):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Enough(ChosenChanges):
     """The fewest changes that, applied to `before` without the others, account for most of the prediction's change."""
 
     form: ClassVar = FileForm("enough", 2, {1: {"directed": []}})
 
     until: Finite | None  # the share asked for; None where a number of changes was
-    changes: Annotated[Ids, Shape("rows")]  # as `changes(open_nodes=open_nodes)` numbers them
     explained: float  # share of the change that they carry: 1 - D(after, v(S)) / D(after, before)
-    logits: Annotated[FloatArray, Shape("classes", finite=True)]  # of `before` with only them
-    proved: bool  # whether no fewer do; with a budget, whether no set of at most so many does better
-    how: Text  # how that is known, or what is not, in a sentence
-    num_in_sight: Count
 
     @property
     def sentence(self) -> str:
@@ -147,20 +141,12 @@ def enough_of_target(
         chosen, proved = find_best(search, min(int(budget), size), orders)
         how = f"No other set of at most {budget} does better: all were tried." if proved else "Others may do better."
     logits = search.judge(chosen)[1]
-    rows = evaluator.changes.iloc[chosen]
     return Enough(
-        **shared_fields(evaluator, root, caption, ends, ends_of(rows)),
+        **chosen_fields(search, root, caption, ends, chosen, how),
         until=None if budget is not None else float(until),
-        changes=tuple(rows.id.tolist()),
-        kinds=name_kinds(rows),
         explained=engine.output.explained(whole, float(engine.output.divergence(ends[1], logits))),
         logits=logits,
         proved=bool(proved),
-        how=f"{how} {evaluator.note}".rstrip(),
-        num_in_sight=size,
-        num_evaluations=search.num_evaluations,
-        origin=caption.origin,
-        directed=tuple(rows.directed.tolist()),
     )
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
 from ..explain.explanation import Caption
-from ..graphs.changes import TIME_ALONE, name_kinds
-from ..storage.codec import Count, FileForm, Finite, Shape, Text
+from ..graphs.changes import TIME_ALONE
+from ..storage.codec import Count, FileForm, Finite, Text
 from .engine import SubsetEngine, SubsetEvaluator
 from .fewest import Fewest, find_fewest
-from .fields import ChangeRecord, Ids, ends_of, shared_fields
 from .goal import UndoGoal, find_goal
+from .records import ChosenChanges, Ids, chosen_fields
 from .root import Root
 from .search import Disagreement, TriedSets
 from .shapley import check_seconds
@@ -26,22 +25,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, eq=False)
-class Undo(ChangeRecord):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Undo(ChosenChanges):
     """The fewest changes to undo to get the old prediction back."""
 
     form: ClassVar = FileForm("undo", 2, {1: {"directed": []}})
     drawn_by: ClassVar = "plot().figure.savefig(path)"
 
     goal: Text  # what was asked for, in words
-    changes: Annotated[Ids, Shape("rows")]  # as `changes(open_nodes=open_nodes)` numbers them
-    restored: bool  # whether the user's own model reaches the goal on the real graph without them
-    logits: Annotated[FloatArray, Shape("classes", finite=True)]  # that it gives there
-    proved: bool  # whether nothing smaller, or cheaper, exists
-    how: Text  # how that is known, or what is not, in a sentence
+    restored: bool  # whether the user's own model reaches the goal on the real graph without these changes
     excluded: Count  # no set of so many changes or fewer does it
     cost: Finite  # of these changes; their number, where no costs are given
-    num_in_sight: Count
     alternatives: tuple[Ids, ...] = ()  # all sets of that size that do it, best first; on request
 
     def summary(self) -> str:
@@ -64,19 +58,6 @@ class Undo(ChangeRecord):
     def __repr__(self) -> str:
         """What to undo."""
         return f"Undo: {self.sentence}"
-
-    def __len__(self) -> int:
-        """How many changes are to be undone."""
-        return len(self.changes)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per change to undo: change (its id), kind, src and dst with their names."""
-        frame = pd.DataFrame({"change": self.changes, "kind": self.kinds})
-        for place, column in enumerate(("src", "dst")):
-            nodes = [ends[place] for ends in self.ends]
-            frame[column] = pd.array([node if node >= 0 else pd.NA for node in nodes], dtype="Int64")
-            frame[f"{column}_name"] = [self.name_of(node) if node >= 0 else None for node in nodes]
-        return frame
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The prediction before, after, and without these changes, as bars on matplotlib axes, new ones or `ax`."""
@@ -124,29 +105,21 @@ def undo_target(
 
 def _describe(search: TriedSets, found: Fewest, root: Root, caption: Caption, ends: FloatArray, goal: UndoGoal) -> Undo:
     evaluator, chosen = search.evaluator, np.sort(found.chosen)
-    rows, ids = evaluator.changes.iloc[chosen], evaluator.changes.id.to_numpy()
+    ids = evaluator.changes.id.to_numpy()
     restored, logits = search.judge(chosen)
-    by_time = ""
+    how = found.how
     if not restored and evaluator.elapsed is not None:
         none = evaluator.run(np.zeros((1, evaluator.num_changes), dtype=np.bool_))
-        by_time = f"{TIME_ALONE} "
-        by_time = by_time if not goal.reached(none)[0] else ""
+        how = how if goal.reached(none)[0] else TIME_ALONE
     return Undo(
-        **shared_fields(evaluator, root, caption, ends, ends_of(rows)),
+        **chosen_fields(search, root, caption, ends, chosen, how),
         goal=goal.words,
-        changes=tuple(ids[chosen].tolist()),
-        kinds=name_kinds(rows),
         restored=restored,
         logits=logits,
         proved=bool(found.proved),
-        how=f"{by_time or found.how} {evaluator.note}".replace("  ", " ").rstrip(),
         excluded=found.excluded,
         cost=float(search.costs[chosen].sum()),
-        num_in_sight=evaluator.num_changes,
-        num_evaluations=search.num_evaluations,
         alternatives=tuple(tuple(ids[np.sort(some)].tolist()) for some in found.alternatives),
-        origin=caption.origin,
-        directed=tuple(rows.directed.tolist()),
     )
 
 

@@ -9,7 +9,6 @@ variants of its senders that the same subset makes, with coefficients that the r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -64,9 +63,6 @@ KNOWN = (
 )  # fmt: skip
 
 
-Known = Callable[[int, IntArray], FloatArray]  # layer, nodes -> its outputs there
-
-
 class Inner(NamedTuple):
     """A rule inside those that only pass it on."""
 
@@ -110,7 +106,6 @@ class Variants:
     network: Network
     field: ConditionedGraph
     root: RootPlace
-    known: Known | None = None  # of places that see no change, where that is known already
 
     def run(self, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
@@ -167,16 +162,11 @@ class Variants:
 
     @cached_property
     def places(self) -> list[IntArray]:
-        """Places that are needed of the inputs and of the outputs of each layer. [num_layers + 1] arrays.
-
-        What sees no change needs nothing below it where it is known.
-        """
+        """Places that are needed of the inputs and of the outputs of each layer. [num_layers + 1] arrays."""
         layers = self.network.layers
         needed = self.root.nodes if self.network.rise is None else np.zeros(1, dtype=np.int64)
         found = [needed]
-        for layer, masks in zip(reversed(layers), reversed(self.masks), strict=False):
-            if self.known is not None:
-                needed = needed[masks[needed].any(axis=1)]
+        for layer in reversed(layers):
             if layer.rises:
                 needed = np.unique(self.root.nodes)
             elif not layer.local or any(rule.reads_inputs for rule in layer.rules):
@@ -241,9 +231,7 @@ class Variants:
     @cached_property
     def constants(self) -> dict[int, FloatArray]:
         """Outputs of each layer at the places that see no change; filled by the first pass, the same in all others."""
-        if self.known is None:
-            return {}
-        return {t: self.known(t, laid.nodes[laid.constant]) for t, laid in enumerate(self.layouts)}
+        return {}
 
     @cached_property
     def receivers(self) -> dict[tuple[str, int | None], tuple[IntArray, Layout]]:

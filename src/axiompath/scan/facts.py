@@ -196,7 +196,8 @@ class FactPlan:
         assert self.graph is not None
         edges = np.add.reduceat(np.append(self.graph.costs[0], 0), self.indptr[:-1]) if self.num_parts else np.zeros(0)
         widest = max(layer.width for layer in self.graph.network.layers)
-        needs = process_bytes + np.minimum(edges, np.maximum(2 * STACK, self._largest)) * (200.0 + 16.0 * widest)
+        reached = np.minimum(edges, np.maximum(2 * STACK, self._largest)) + len(self.graph.senders)
+        needs = process_bytes + reached * (200.0 + 16.0 * widest)
         return FactLoad(self.graph, self.targets, self.indptr, np.minimum(needs, room), folder, notes)
 
     def _open(self, target: Any) -> SubsetEvaluator:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Annotated, Any, ClassVar, TypeAlias
 
+import numpy as np
 import pandas as pd
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 from ..explain import sentences
 from ..explain.explanation import Caption, check_prediction
-from ..graphs.changes import MODEL_RETRAINED, is_kind
+from ..graphs.changes import MODEL_RETRAINED, is_kind, name_kinds
 from ..graphs.labels import ONE_WAY, TO, label_class
 from ..graphs.places import NODE_UNIT, Target, Unit
 from ..outputs import BINARY, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
@@ -23,6 +23,7 @@ from ..storage.origin import Origin
 from .engine import SubsetEvaluator
 from .goal import predicted_values
 from .root import Root
+from .search import TriedSets
 
 MOST_NAMED = 20  # changes that a sentence names
 RowEnds: TypeAlias = Annotated[tuple[tuple[NodeOrNone, NodeOrNone], ...], Shape("rows")]  # src and dst; -1 for none
@@ -30,11 +31,12 @@ Ids: TypeAlias = tuple[NodeOrNone, ...]
 
 
 def shared_fields(
-    evaluator: SubsetEvaluator, root: Root, caption: Caption, logits: FloatArray, ends: Sequence[tuple[int, int]]
+    evaluator: SubsetEvaluator, root: Root, caption: Caption, logits: FloatArray, rows: pd.DataFrame
 ) -> dict[str, Any]:
-    """The fields of all records of changes: the prediction and names; `logits` are those before and after."""
+    """The fields of all records: the prediction with `logits` before and after, and these rows of `changes()`."""
     class_before, class_after = evaluator.output.label_pair(logits[0], logits[1])
     target = root.target
+    ends = list(zip(rows.src.fillna(-1).tolist(), rows.dst.fillna(-1).tolist(), strict=True))
     mentioned = {*chain.from_iterable(ends), *(target if isinstance(target, tuple) else (target,))}
     return {
         "target": target,
@@ -42,18 +44,16 @@ def shared_fields(
         "class_after": class_after,
         "logits_before": logits[0],
         "logits_after": logits[1],
+        "kinds": name_kinds(rows),
         "ends": tuple(ends),
+        "directed": tuple(rows.directed.tolist()),
         "open_nodes": evaluator.players.opened,
         "node_names": {node: caption.node_names[node] for node in mentioned if node in caption.node_names},
         "class_names": caption.class_names,
+        "origin": caption.origin,
         "unit": evaluator.unit,
         "output": evaluator.output,
     }
-
-
-def ends_of(changes: pd.DataFrame) -> list[tuple[int, int]]:
-    """The nodes of these rows of `changes()`, -1 for none."""
-    return list(zip(changes.src.fillna(-1).tolist(), changes.dst.fillna(-1).tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,6 +154,19 @@ class ChangeRecord(Saved, ABC):
     def summary(self) -> str:
         """What was found, in a few sentences."""
 
+    def frame_rows(self, changes: pd.Series[Any]) -> pd.DataFrame:
+        """One row per change: `change` (its id), kind, src and dst with their names."""
+        frame = pd.DataFrame({"change": changes, "kind": self.kinds})
+        for column, nodes in zip(("src", "dst"), np.array(self.ends, dtype=np.int64).reshape(-1, 2).T, strict=True):
+            frame[column] = pd.array(nodes, dtype="Int64")
+            frame.loc[nodes < 0, column] = pd.NA
+            frame[f"{column}_name"] = [self.name_of(node) if node >= 0 else None for node in nodes.tolist()]
+        return frame
+
+    def __len__(self) -> int:
+        """How many changes, or groups of them, it is of."""
+        return len(self.kinds)
+
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
@@ -161,3 +174,32 @@ class ChangeRecord(Saved, ABC):
     def _repr_html_(self) -> str:
         """In a notebook."""
         return show(self.summary())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChosenChanges(ChangeRecord):
+    """The best set of changes that a search found, and what is known of others."""
+
+    changes: Annotated[Ids, Shape("rows")]  # as `changes(open_nodes=open_nodes)` numbers them
+    logits: Annotated[FloatArray, Shape("classes", finite=True)]  # that the set gives
+    proved: bool  # whether no smaller, or cheaper, set does; of so many changes, no other set does better
+    how: Text  # how that is known, or what is not, in a sentence
+    num_in_sight: Count
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per change of the set: change (its id), kind, src and dst with their names."""
+        return self.frame_rows(pd.Series(self.changes, dtype=np.int64))
+
+
+def chosen_fields(
+    search: TriedSets, root: Root, caption: Caption, ends: FloatArray, chosen: IntArray, how: str
+) -> dict[str, Any]:
+    """The fields of a record of the best set, by places among the changes that reach the target."""
+    evaluator, rows = search.evaluator, search.evaluator.changes.iloc[chosen]
+    return {
+        **shared_fields(evaluator, root, caption, ends, rows),
+        "changes": tuple(rows.id.tolist()),
+        "how": f"{how} {evaluator.note}".replace("  ", " ").rstrip(),
+        "num_in_sight": evaluator.num_changes,
+        "num_evaluations": search.num_evaluations,
+    }
