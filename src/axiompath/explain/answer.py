@@ -20,7 +20,6 @@ from ..arrays import FloatArray, IntArray
 from ..baselines import BASELINES
 from ..change.comparison import Change
 from ..paths.bundles import count_ends, count_members, cut_at, widen
-from ..selection import select_budgets
 from .candidates import Candidates, ListedPaths
 from .choices import Choices, as_objects, choose_listed, join_choices, make_choices, take_selection
 from .depths import choose_units
@@ -28,8 +27,8 @@ from .explanation import Caption, Explanation
 from .members import find_groups, merge_units
 from .question import AUTO_DEPTH, Question
 from .records import explain_choices
-from .relaxation import MAX_PASSES, OFFERED, choose_budgets, choose_searched
-from .remains import ends_of, first_enough, residuals_of
+from .relaxation import MAX_PASSES, OFFERED, choose_searched
+from .remains import first_enough, residuals_of
 from .searched import Searched, search_rows
 from .walks import Walks, is_priced, walk_rows
 
@@ -77,7 +76,7 @@ def answer(
     caption: Caption,
     rank: Ranking | None = None,
 ) -> list[Explanation]:
-    """Answers about the targets of one batch, one per question; the questions differ only in their budgets.
+    """Answers to each question about the targets of one batch; the questions differ only in their budgets.
 
     `rank` hands in a ranking of paths of `after` that is none of BASELINES, in place of the questions' method.
     """
@@ -89,10 +88,8 @@ def answer(
         parts = [_choose_units(source, question) for source in batch.sources for question in questions]
     elif rank is not None:
         parts = [choice for source in batch.sources for choice in _choose_ranked(source, questions, rank)]
-    elif len(questions) == 1:
-        parts = [_choose_at_once(batch, first)]
     else:
-        parts = [choice for source in batch.sources for choice in _choose_budgets(source, questions)]
+        parts = [_choose_at_once(batch, question) for question in questions]
     return explain_choices(change, join_choices(parts), first, caption)
 
 
@@ -102,20 +99,6 @@ def _choose_at_once(batch: Batch, question: Question) -> Choices:
     if batch.searched is not None:
         parts.append(choose_searched(batch.searched, question))
     return parts[0] if len(parts) == 1 else join_choices(parts).take(np.argsort(batch.places))
-
-
-def _choose_budgets(source: Candidates, questions: Sequence[Question]) -> Iterator[Choices]:
-    """One target at several budgets, each solved from where the last one ended."""
-    if isinstance(source, Searched):
-        yield from choose_budgets(source, questions)
-        return
-    assert isinstance(source, ListedPaths)
-    first, output = questions[0], source.change.output
-    (before,), (after,) = ends_of(source.change, source.rows, first.objective)
-    budgets, rule = [question.budget for question in questions], (first.method, first.objective, first.at_most)
-    found = select_budgets(source.table.contributions, before, after, budgets, *rule, output.kind, output.scales)
-    for question, selection in zip(questions, found, strict=True):
-        yield take_selection(source, question, source.table, selection)
 
 
 def _choose_units(source: Candidates, question: Question) -> Choices:

@@ -13,7 +13,6 @@ a search is given up: prices that it did not find are replaced by what they cann
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,17 +52,6 @@ def choose_searched(searched: Searched, question: Question) -> Choices:
         return _choose(searched, question, None)[0]
     ones = [searched.one(i) for i in range(len(searched.rows))]
     return join_choices([_choose_fewest(one, question) for one in ones])
-
-
-def choose_budgets(searched: Searched, questions: Sequence[Question]) -> Iterator[Choices]:
-    """Answers about one target; the pool of one question is where the next begins."""
-    pools: PathTable | None = None
-    for question in questions:
-        if question.until is not None:
-            yield _choose_fewest(searched, question)
-            continue
-        found, pools = _choose(searched, question, pools if question.method in RELAXED else None)
-        yield found
 
 
 def _choose_fewest(searched: Searched, question: Question) -> Choices:
