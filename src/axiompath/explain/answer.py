@@ -1,7 +1,7 @@
 """Change + targets + question -> Explanations: the one road, under everything that explains.
 
 Paths that were listed are chosen from as they are (`choices`). Where there are more, those that matter are searched for
-(`searched`).
+(`relaxation`).
 
 A rival ranks all paths of `after` by its own lights, altered or not, and what it picks is judged here like any choice.
 """
@@ -20,16 +20,14 @@ from ..arrays import FloatArray, IntArray
 from ..baselines import BASELINES
 from ..change.comparison import Change
 from ..paths.bundles import count_ends, count_members, cut_at, widen
-from .candidates import Candidates, ListedPaths
+from .candidates import Candidates, ListedPaths, Searched, search_rows
 from .choices import Choices, as_objects, choose_listed, join_choices, make_choices, take_selection
-from .depths import choose_units
 from .explanation import Caption, Explanation
-from .members import find_groups, merge_units
+from .groups import choose_units, find_groups, merge_units
 from .question import AUTO_DEPTH, Question
 from .records import explain_choices
 from .relaxation import MAX_PASSES, OFFERED, choose_searched
 from .remains import first_enough, residuals_of
-from .searched import Searched, search_rows
 from .walks import Walks, is_priced, walk_rows
 
 JUDGED = "ranked: chosen by what matters on `after` only; method='exact' looks for what explains the change."

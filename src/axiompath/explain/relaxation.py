@@ -23,10 +23,10 @@ from ..selection.choice import FEWEST, STATUS
 from ..selection.objective import Problems, Slopes, pose, ranking_prices, slopes_of
 from ..selection.problem import checked_problems
 from ..selection.solve import FEWER_MAY, INACCURATE, MISSED, NO_FEWER, PROVED, SEARCHED, TOLERANCE
+from .candidates import Searched
 from .choices import Choices, join_choices, make_choices, solve_pools, take_chosen, words_of
 from .question import RELAXED, Question
 from .remains import first_enough, residuals_of, wholes_of
-from .searched import Searched
 
 # Paths that a search looks for beside the budget: of a method that chooses among them; else at first, and afterwards,
 # where most searches prove what is known already, twice as many with every pass.
