@@ -1,4 +1,4 @@
-"""Candidates: the altered paths of a batch of targets, listed; or too many for that and searched, see `paths.search`."""
+"""Candidates: the altered paths of a batch of targets, listed, or too many for it and searched: see `paths.search`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A target + a Question with a depth -> chosen units: groups of paths that end alike, or paths; what groups hold.
 
-No path is in two units. A depth of k hops: the units are all ends of k hops, and the paths that start at a bias nearer to the target. They are
-the paths of the change above (see `change.cut`), chosen from as paths are.
+No path is in two units. A depth of k hops: the units are all ends of k hops, and the paths that start at a bias nearer
+to the target. They are the paths of the change above (see `change.cut`), chosen from as paths are.
 
 `auto`: the units are at first the ends of one hop, and a choice among them is made. Then groups are opened, each into
 the ends one hop longer, and the choice is made again, with the same budget: a slot may go to another unit as well as to
