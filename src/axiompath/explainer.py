@@ -34,7 +34,7 @@ from .explain.timeline import Timeline
 from .explain.units import explain_units
 from .files.named import take_names
 from .graphs.data_fields import node_numbers
-from .graphs.dated import REPEAT, Windows, read_windows
+from .graphs.dated import REPEAT, read_windows
 from .graphs.names import Asked, Names, index_names, read_names
 from .graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target, as_target
 from .outputs import AUTO
@@ -98,26 +98,20 @@ class Explainer:
         `still` says what the passing of time means, see `timeline`: "repeat", "empty", snapshots, or a function.
         """
         self.memory = parse_memory(memory)
+        given: dict[str, Any] = {"model_before": model_before, "class_names": class_names, "paths": paths}
+        given["usage"] = Usage(call, links, output, scales)
         if isinstance(before, Sequence) or isinstance(after, Sequence):
-            self.session: Session = self._open_windows(
-                model, read_windows(before, after, still, dates), model_before, node_names, class_names,
-                Usage(call, links, output, scales), paths=paths,
-            )  # fmt: skip
+            windows = read_windows(before, after, still, dates)
+            graphs, brought, offered = take_names((*windows.before, *windows.after))
+            size = len(windows.before)
+            windows = replace(windows, before=list(graphs[:size]), after=list(graphs[size:]))
+            names = brought if node_names is None else node_names
+            self.session: Session = open_windows(model, windows, node_names=names, offered=offered, **given)
             return
         (before, after), brought, offered = take_names((before, after))
-        node_names = brought if node_names is None else node_names
-        links = _with_numbers(links, node_names, (before, after))
-        self.session = open_session(
-            model,
-            before,
-            after,
-            model_before=model_before,
-            node_names=node_names,
-            class_names=class_names,
-            offered=offered,
-            usage=Usage(call, links, output, scales),
-            paths=paths,
-        )
+        names = brought if node_names is None else node_names
+        given["usage"] = replace(given["usage"], links=_with_numbers(links, names, (before, after)))
+        self.session = open_session(model, before, after, node_names=names, offered=offered, **given)
 
     def __repr__(self) -> str:
         """What it is of, and how many predictions changed their answer."""
@@ -327,23 +321,6 @@ class Explainer:
         session = self.session
         return try_changes(
             session.subsets, session.root(self._only(target)), undo=undo, apply=apply, open_nodes=open_nodes
-        )
-
-    @staticmethod
-    def _open_windows(
-        model: Any, windows: Windows, model_before: Any, node_names: Any, class_names: Any, usage: Usage, *, paths: bool
-    ) -> WindowSession:
-        graphs, brought, offered = take_names((*windows.before, *windows.after))
-        size = len(windows.before)
-        return open_windows(
-            model,
-            replace(windows, before=list(graphs[:size]), after=list(graphs[size:])),
-            model_before=model_before,
-            node_names=brought if node_names is None else node_names,
-            class_names=class_names,
-            offered=offered,
-            usage=usage,
-            paths=paths,
         )
 
     def _only(self, target: Asked | None) -> Target:

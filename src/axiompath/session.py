@@ -26,7 +26,7 @@ from .explain.edges import add_newcomers, without_edges
 from .explain.engine import BEFORE_END, PathEngine, num_named
 from .explain.explanation import Caption, Explanation
 from .explain.moved import find_moved
-from .explain.neighbourhood import Neighbourhood, find_neighbourhood
+from .explain.neighbourhood import Neighbourhood, gather, look_around
 from .explain.targets import check_ends, find_only_graph, find_pairs, find_rows, with_pairs
 from .graphs.changes import add_row
 from .graphs.data_fields import Fields
@@ -114,13 +114,15 @@ class Session:
         return index_names(self.node_names.items(), look_up, pair.before.graph.schema)
 
     def moved_rows(self) -> pd.DataFrame:
-        """The same with `row`, that of the change."""
+        """Every target that an altered path reaches; with `row`, that of the change."""
         paths = self.paths
         return find_moved(paths.change, paths.num_paths, paths.node_names, paths.class_names)
 
     def moved(self) -> pd.DataFrame:
         """Every target whose prediction can have moved, see `Explainer.moved`."""
-        return self.paths.moved() if self.own_answers is None else self.own_answers.moved(self.class_names)
+        if self.own_answers is not None:
+            return self.own_answers.moved(self.class_names)
+        return self.moved_rows().drop(columns="row")
 
     def unmatched(self) -> pd.DataFrame:
         """Nodes, graphs or pairs that only one snapshot has: target, name, snapshot."""
@@ -183,7 +185,7 @@ class Session:
         explanation.need_paths("draw")
         changes = self.changes(open_nodes=True) if changes is None else changes
         engine, (row,) = self.locate([explanation.target])
-        return find_neighbourhood(engine, int(row), explanation, changes)
+        return gather(explanation, look_around(engine.change, int(row), changes), self.node_names)
 
     def _is_new(self, wanted: Sequence[Any]) -> bool:
         """Whether a node that only `after` has, and that the change reaches, is among these."""

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 from torch_geometric.data import Data
@@ -37,7 +36,6 @@ from .answer import answer, explain_rows, open_batch, pool_bytes
 from .edges import exchange_edges
 from .explanation import Caption, Explanation
 from .hops import edges_of_paths, hops_of
-from .moved import find_moved
 from .question import Question
 from .replay import own_paths, replay_paths
 from .walks import (
@@ -99,14 +97,6 @@ class PathEngine:
             digests["model before"] = digest_network(one.network)
         return Origin(RELEASE, digests)
 
-    def moved(self) -> pd.DataFrame:
-        """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
-
-        Columns: target, name, class_before, class_after (and their names where classes have any), kl, num_paths;
-        largest KL first. Nodes that exist in only one snapshot have no change of prediction and are left out.
-        """
-        return find_moved(self.change, self.num_paths, self.node_names, self.class_names).drop(columns="row")
-
     def called(self, target: Any) -> str:
         """A target in a message: its name, and its number where that is another word."""
         if np.min(target) < 0:  # a number that no node has: what it stands for on a path is not meant
@@ -123,11 +113,17 @@ class PathEngine:
         relations = name_relations(self.change.before, self.change.after)
         return Caption(self.origin, self.node_names, self.class_names, relations=relations)
 
+    @cached_property
+    def caption_with_graphs(self) -> Caption:
+        """The same for records that are placed on graphs."""
+        before, after = self.region.graphs
+        return replace(self.caption, graph_before=before, graph=after)
+
     def explain(self, rows: IntArray, question: Question, memory: float) -> Iterator[Explanation]:
         """One Explanation a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
         self.check(question)
         walks = self._checked(self.walks(rows, memory, question))
-        return explain_rows(self.change, walks, question, self._caption_with_graphs)
+        return explain_rows(self.change, walks, question, self.caption_with_graphs)
 
     def frontier(self, row: int, questions: Sequence[Question], memory: float) -> list[Explanation]:
         """One Explanation per question about one row; the questions differ only in their budgets."""
@@ -137,7 +133,7 @@ class PathEngine:
         largest = max(questions, key=lambda question: question.budget)
         walks = self._checked(self.walks(np.array([row]), memory, largest))
         batch = open_batch(self.change, walks.rows, walks.counts)
-        return answer(self.change, batch, questions, self._caption_with_graphs)
+        return answer(self.change, batch, questions, self.caption_with_graphs)
 
     def attribute(self, rows: IntArray, memory: float) -> Iterator[Attribution]:
         """One Attribution a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
@@ -200,11 +196,6 @@ class PathEngine:
     def row_of_pair(self) -> dict[tuple[int, ...], int]:
         """Row of each pair that is predicted."""
         return {pair: row for row, pair in enumerate(map(tuple, self.change.root_ids.tolist()))}
-
-    @cached_property
-    def _caption_with_graphs(self) -> Caption:
-        before, after = self.region.graphs
-        return replace(self.caption, graph_before=before, graph=after)
 
     def replay(self, row: int, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""

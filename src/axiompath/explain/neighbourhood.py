@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from .engine import PathEngine
 
 MOST_SPOTS = 200  # that can be distinguished in one drawing
 GATHERED = -1  # in place of a node's number
@@ -90,11 +89,6 @@ class VisibleNodes:
     edges: IntArray  # [m, 2]: places among them, the sender first
     states: IntArray  # [m]
     directed: bool
-
-
-def find_neighbourhood(engine: PathEngine, row: int, explanation: Explanation, changes: pd.DataFrame) -> Neighbourhood:
-    """Around the target of an Explanation; `changes` are those with open nodes."""
-    return gather(explanation, look_around(engine.change, row, changes), engine.node_names)
 
 
 def look_around(change: Change, row: int, changes: pd.DataFrame) -> VisibleNodes:
