@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -204,12 +204,10 @@ class _Briefing:
     def write(self) -> Brief:
         before, after = self.predicted(self.ends)
         groups, singles = self._players()
-        values = group_values(self.evaluator, groups, all_subsets(len(groups)))
-        shares = np.zeros(0)
-        if len(groups):
-            found = self.predicted(values)
-            subsets = all_subsets(len(groups))
-            shares = np.array([shapley_weights(subsets, player) @ found for player in range(len(groups))])
+        subsets = all_subsets(len(groups))
+        values = group_values(self.evaluator, groups, subsets)
+        found = self.predicted(values)
+        shares = np.array([shapley_weights(subsets, player) @ found for player in range(len(groups))])
         order = np.argsort(-np.abs(shares), kind="stable")
         causes = [self.changes.cause(groups[i], float(shares[i])) for i in order.tolist()]
         if self.evaluator.elapsed is not None:
@@ -231,35 +229,32 @@ class _Briefing:
             return [np.array([i]) for i in range(size)], np.arange(size)
         groups = self.changes.group()
         scores = self._scores(groups)
-        parts: list[tuple[float, IntArray]] = []
-        looked: list[tuple[float, IntArray]] = []
-        opened = np.argsort(-np.abs(scores), kind="stable")[:MOST_OPENED]
-        for number in opened.tolist():
-            if len(groups[number]) == 1 or abs(scores[number]) < WORTH_OPENING * abs(self.moved):
-                continue
-            children = self.changes.open(groups[number])[:MOST_CHILDREN]
-            found = self._scores(children)
-            large = max(WORTH_NAMING * abs(self.moved), WORTH_APART * abs(scores[number]))
-            looked += zip(found.tolist(), children, strict=True)
-            parts += [
-                (score, child) for score, child in zip(found.tolist(), children, strict=True) if abs(score) >= large
-            ]
-        named = [child for _, child in sorted(parts, key=lambda part: -abs(part[0]))[:MOST_SINGLES]]
-        looked.sort(key=lambda part: -abs(part[0]))
+        order = np.argsort(-np.abs(scores), kind="stable").tolist()
+        wanted = [i for i in order[:MOST_OPENED] if abs(scores[i]) >= WORTH_OPENING * abs(self.moved)]
+        opened = [(i, child) for i in wanted if len(groups[i]) > 1 for child in self.changes.open(groups[i])]
+        found = self._scores([child for _, child in opened])
+        inside = sorted(zip(found.tolist(), opened, strict=True), key=lambda part: -abs(part[0]))
+        looked = [child for _, (_, child) in inside]
+        named = [
+            child
+            for score, (i, child) in inside
+            if abs(score) >= max(WORTH_NAMING * abs(self.moved), WORTH_APART * abs(scores[i]))
+        ][:MOST_SINGLES]
         nothing = np.zeros(0, dtype=np.int64)
         taken = np.concatenate([nothing, *named])
-        rest = [np.setdiff1d(groups[i], taken) for i in np.argsort(-np.abs(scores), kind="stable").tolist()]
+        rest = [np.setdiff1d(groups[i], taken) for i in order]
         kept = [group for group in rest if len(group)]
         room = MOST_PLAYERS - len(named)
         if len(kept) > room:  # the others by whether time or events did it
             last = np.sort(np.concatenate(kept[room - 2 :]))
             by_time = self.changes.reasons[last] == TIME
             kept = [*kept[: room - 2], *(part for part in (last[by_time], last[~by_time]) if len(part))]
-        singles = [child for _, child in looked] + [group for group in groups if len(group) == 1]
-        return [*named, *kept], np.concatenate([nothing, *singles])
+        return [*named, *kept], np.concatenate([nothing, *looked, *(group for group in groups if len(group) == 1)])
 
     def _scores(self, groups: list[IntArray]) -> FloatArray:
         """What each group does, leaving it out of `after` and putting it into `before`: the mean. [num_groups]."""
+        if not groups:
+            return np.zeros(0)
         everything = np.setdiff1d(np.arange(self.evaluator.num_changes), np.concatenate(groups))
         every = [*groups, everything] if len(everything) else groups
         one = np.eye(len(groups), len(every), dtype=np.bool_)
@@ -277,7 +272,7 @@ class _Briefing:
         found = find_fewest(tries)
         wide = self._by_groups(groups, values, goal)
         chosen, proved = np.sort(found.chosen), (found.proved and len(some) == size) or len(found.chosen) == 1
-        restored = bool(goal.reached(evaluator.own(tries.applied(chosen[None])))[0]) if len(chosen) else False
+        restored = len(chosen) > 0  # as the user's model said
         if wide is not None and (not restored or len(wide) < len(chosen)):
             applied = ~np.isin(np.arange(size), wide)
             if goal.reached(evaluator.own(applied[None]))[0]:
@@ -307,8 +302,10 @@ class Changes:
 
     def __init__(self, evaluator: SubsetEvaluator, root: Root, names: Mapping[int, str]) -> None:
         frame = evaluator.changes
-        self.names, self.frame = names, frame
-        self.kinds = frame.kind.astype(object).to_numpy()
+        self.names, self.ids = names, frame.id.to_numpy()
+        self.kinds, self.directed = frame.kind.astype(object).to_numpy(), frame.directed.to_numpy()
+        self.names_of_kinds = name_kinds(frame)
+        self.last_event = frame.last_event.tolist() if "last_event" in frame else [None] * len(frame)
         reasons = frame.reason if "reason" in frame else np.where(np.isin(self.kinds, kinds_of.BY_TIME), TIME, "")
         self.reasons = np.asarray(reasons, dtype=object)
         self.src = frame.src.fillna(-1).to_numpy(dtype=np.int64)
@@ -334,26 +331,29 @@ class Changes:
 
     def group(self) -> list[IntArray]:
         """Places of the changes by kind, reason and end of the target, one group for all that lie elsewhere."""
-        frame = pd.DataFrame({"kind": self.told_as, "reason": self.reasons, "node": self.node})
-        return [np.asarray(places) for places in frame.groupby([*frame.columns], sort=False).indices.values()]
+        keys = zip(self.told_as.tolist(), self.reasons.tolist(), self.node.tolist(), strict=True)
+        found: dict[Any, list[int]] = {}
+        for place, key in enumerate(keys):
+            found.setdefault(key, []).append(place)
+        return [np.array(places) for places in found.values()]
 
     def open(self, group: IntArray) -> list[IntArray]:
         """Single changes of the target itself; of changes elsewhere those of each node, the most changes first."""
         if self.node[group[0]] != NOBODY:
-            return [np.array([place]) for place in group.tolist()]
+            return [np.array([place]) for place in group[:MOST_CHILDREN].tolist()]
         src, dst = self.src[group], self.dst[group]
         count = pd.Series(np.concatenate([src, dst[dst >= 0]])).value_counts()
         busier = (dst >= 0) & (count.reindex(dst).fillna(0).to_numpy() > count[src].to_numpy())
         node = pd.Series(np.where(busier, dst, src))
         parts = [group[np.asarray(places)] for places in node.groupby(node, sort=True).indices.values()]
-        return sorted(parts, key=len, reverse=True)
+        return sorted(parts, key=len, reverse=True)[:MOST_CHILDREN]
 
     def cause(self, group: IntArray, share: float) -> Cause:
         """A group and what it did."""
         kinds, node = {*self.told_as[group].tolist()}, self._common(group)
         kind = kinds.pop() if len(kinds) == 1 and len(group) > 1 else "several"
         kind = str(self.kinds[group[0]]) if len(group) == 1 else kind
-        ids, reasons = self.frame.id.to_numpy()[group], {*self.reasons[group].tolist()}
+        ids, reasons = self.ids[group], {*self.reasons[group].tolist()}
         reason = reasons.pop() if len(reasons) == 1 else ""
         called = self.name_of(node) if node != NOBODY else ""
         first = tuple(ids[:MOST_LISTED].tolist())
@@ -392,12 +392,11 @@ class Changes:
 
     def one(self, place: int) -> str:
         """A single change: what happened, to what, of which relation, and when its last event was."""
-        row = self.frame.iloc[place]
-        kind, between = str(row.kind), ONE_WAY if row.directed else TO
+        kind, between = str(self.kinds[place]), ONE_WAY if self.directed[place] else TO
         ends = [int(end) for end in (self.src[place], self.dst[place]) if end >= 0]
-        relation = next(iter(name_kinds(self.frame.iloc[[place]]))).removeprefix(kind)
-        last = row.get("last_event")
-        when = "" if last is None or pd.isna(last) else format_moment(last)
+        relation = self.names_of_kinds[place].removeprefix(kind)
+        last = self.last_event[place]
+        when = "" if pd.isna(last) else format_moment(last)
         on = "of" if isinstance(last, pd.Timestamp) else "at"
         dated = f" {on} {when}" if kind == kinds_of.EDGE_ADDED else f" (last event {when})"
         linked = kind in WITH_ITS_EDGES and self.node[place] != NOBODY

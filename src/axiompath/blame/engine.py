@@ -315,23 +315,25 @@ class ModelEvaluator:
         if not self.trusted.get(None, True):
             return None
         assert self.network is not None
-        found = Variants(self.network, field, self._place(root, field))
-        if ends is not None and not _agree(found.run(_both_ends(field.num_players)), np.stack(ends), EXACT_AGREEMENT):
+        found, key = Variants(self.network, field, self._place(root, field)), (root.target, players.opened)
+        trials = np.zeros((0, len(players)), dtype=np.bool_) if key in self.trusted else players.mix(field.rows)
+        both = _both_ends(field.num_players)
+        logits = found.run(np.concatenate([both, trials[:, field.rows]]))
+        if ends is not None and not _agree(logits[:2], np.stack(ends), EXACT_AGREEMENT):
             return None
-        key = root.target, players.opened
         if key not in self.trusted:
-            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(root, players, field, found.run)
+            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(root, players, field, trials, logits[2:])
             self.trusted[None] = self.trusted.get(None, True) and self.trusted[key]
         return found if self.trusted[key] else None
 
-    def _agrees_when_mixed(self, root: Root, players: Players, field: ReceptiveField, run: Evaluator) -> bool:
+    def _agrees_when_mixed(
+        self, root: Root, players: Players, field: ReceptiveField, trials: BoolArray, ours: FloatArray
+    ) -> bool:
         """Whether the user's model agrees on mixed graphs: copies of the part that decides the target, or whole ones.
 
         Copies side by side have other sizes than the graphs, so a model that agrees there computes nothing from sizes.
         """
         pair = self.pair
-        trials = players.mix(field.rows)
-        ours = run(trials[:, field.rows])
         if pair.on_disk or pair.num_nodes * pair.before.graph.num_features > SMALL:
             try:
                 if self._same(ours, self._part(field, precise=True), self._place(root, field), trials[:, field.rows]):

@@ -54,6 +54,8 @@ class TriedSets:
         self.spent_trying = 0.0
         self.scale = 1.0
         self.at_a_time = FIRST_AT_A_TIME if evaluator.by_network else 1
+        if math.isinf(seconds):  # no time has to be kept
+            self.at_a_time = SETS_AT_A_TIME
         self.anyhow = math.inf  # seconds that the network takes however few sets it is asked about
 
     @property
@@ -107,7 +109,7 @@ class TriedSets:
             self.anyhow = min(self.anyhow, took) if self.evaluator.by_network else 0.0
             may_take = max(SECONDS_AT_A_TIME, self.anyhow)
             fits = int(min(len(some) * may_take / max(took - self.anyhow, 1e-9), SETS_AT_A_TIME))
-            if len(some) == self.at_a_time or fits < self.at_a_time:
+            if not math.isinf(self.seconds) and (len(some) == self.at_a_time or fits < self.at_a_time):
                 self.at_a_time = max(1, min(fits, GROWTH * self.at_a_time))
         return np.concatenate(found)
 
