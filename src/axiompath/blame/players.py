@@ -97,7 +97,7 @@ class Players:
         # Where nothing is removed most neighbours meet: sum and mean, say, differ there if they differ anywhere.
         kept = ~self.changes.kind.isin((*NODES_GONE, *EDGES_GONE)).to_numpy()
         mixed = [one for one in (half, other, kept, ~kept) if one.any() and not one.all()]
-        return np.array([*{one.tobytes(): one for one in mixed}.values()]).reshape(-1, len(self))
+        return np.array([*{one.tobytes(): one for one in mixed}.values()], dtype=np.bool_).reshape(-1, len(self))
 
     @property
     def node_when(self) -> IntArray:
