@@ -63,8 +63,8 @@ def call(monkeypatch, capsys):
     """The command line within this process: exit code, stdout, stderr."""
     from axiompath.cli import app as cli
 
-    def call(*arguments):
-        monkeypatch.setenv("COLUMNS", "100")
+    def call(*arguments, columns=100):
+        monkeypatch.setenv("COLUMNS", str(columns))
         monkeypatch.setattr(sys, "argv", ["axiompath", *map(str, arguments)])
         with pytest.raises(SystemExit) as left:
             sys.exit(cli.main())
@@ -86,7 +86,7 @@ def open_page(browser):
         opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
         opened.on("dialog", lambda dialog: (opened.complaints.append("dialog"), dialog.dismiss()))
         opened.on("request", lambda request: opened.requests.append(request.url))
-        opened.goto(path.as_uri())
+        opened.goto(path if isinstance(path, str) else path.as_uri())
         return opened
 
     return open_page

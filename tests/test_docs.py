@@ -199,3 +199,20 @@ def test_the_example_runs(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Generated explanations in ['edge_mask']" in done.stdout
     assert (tmp_path / "subgraph.png").is_file()
+
+
+def test_pages_are_short_and_few():
+    """At most twenty pages of twenty thousand characters, and a README of 120 lines."""
+    texts = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+    assert len(PAGES) - 1 <= 20
+    assert {page: len(text) for page, text in texts.items() if len(text) > 20_000} == {}
+    assert len(texts["README.md"].splitlines()) <= 120
+
+
+@pytest.mark.parametrize(("words", "most"), [("tell|tells|told|telling", 60), ("alone", 60)])
+def test_words_of_our_own_stay_rare(words, most):
+    """What people read says "receives", "reports" and "only"."""
+    files = [ROOT / "README.md", *(path for name in ("docs", "src", "research") for path in (ROOT / name).rglob("*"))]
+    kinds = {".md", ".py", ".pyx", ".js", ".html", ".ipynb"}
+    lines = [line for path in files if path.suffix in kinds for line in path.read_text("utf-8").splitlines()]
+    assert sum(re.search(rf"\b({words})\b", line, re.IGNORECASE) is not None for line in lines) <= most

@@ -18,8 +18,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from playwright.sync_api import sync_playwright
+from torch import manual_seed
 from torch.nn import Module
 from torch_geometric.data import Data
+from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
@@ -34,18 +36,15 @@ def karate() -> axiompath.Explainer:
     return axiompath.Explainer(model, before, evolve_karate(before), node_names=[f"member {i}" for i in range(34)])
 
 
-def photograph(page: Path, name: str, *, height: int, click: str | None = None) -> None:
-    """The first screen of a page, 1,200 pixels wide."""
+def photograph(page: Path, name: str, *, height: int, part: str | None = None) -> None:
+    """The first screen of a page, 1,200 pixels wide, or a part of it."""
     browser = os.environ.get("AXIOMPATH_BROWSER") or shutil.which("chromium")
     with sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
         view = chromium.new_page(viewport={"width": 1200, "height": height})
         view.goto(page.as_uri())
         view.wait_for_timeout(1500)
-        if click:
-            view.locator(click).first.click()
-            view.wait_for_timeout(1000)
-        view.screenshot(path=str(HERE / f"{name}.png"))
+        (view.locator(part) if part else view).screenshot(path=str(HERE / f"{name}.png"))
         chromium.close()
 
 
@@ -60,9 +59,24 @@ def blame(folder: Path) -> None:
     draw(karate().blame(8).plot(), "blame")
 
 
+def paths(folder: Path) -> None:
+    """The waterfall of `explanation.plot()`."""
+    draw(karate().explain(8, budget=5).plot(), "paths")
+
+
 def flow(folder: Path) -> None:
-    """The figure of `explanation.plot()`."""
-    draw(karate().explain(8, budget=5).plot(), "flow")
+    """The flow picture of a report."""
+    karate().explain(8, budget=10).save_html(folder / "report.html")
+    photograph(folder / "report.html", "flow", height=2600, part="#flow")
+
+
+def story(folder: Path) -> None:
+    """The lines of `story.plot()`."""
+    snapshots = drifting_communities(num_nodes=400, num_communities=4)
+    manual_seed(0)
+    model = GCN(snapshots[0].num_features, 16, num_layers=2, out_channels=4)
+    train(model, snapshots[0], 60)
+    draw(axiompath.build_stories(model, snapshots, top=1)[0].plot(), "story")
 
 
 def report(folder: Path) -> None:
@@ -74,9 +88,6 @@ def report(folder: Path) -> None:
 
 def scan(folder: Path) -> None:
     """The report of a scan."""
-    from torch import manual_seed
-    from torch_geometric.nn import GCN
-
     snapshots = drifting_communities(num_nodes=2000, num_communities=5, num_snapshots=2)
     manual_seed(0)
     model = GCN(snapshots[0].num_features, 16, num_layers=2, out_channels=5)
@@ -102,20 +113,20 @@ def windows(folder: Path) -> None:
     shutil.copy(folder / "strip.png", HERE / "windows.png")
 
 
-def train(model: Module, data: Data) -> None:
-    """A hundred steps of Adam."""
+def train(model: Module, data: Data, steps: int = 100) -> None:
+    """So many steps of Adam."""
     from torch.nn.functional import cross_entropy
     from torch.optim import Adam
 
     optimizer = Adam(model.parameters(), lr=0.01)
-    for _ in range(100):
+    for _ in range(steps):
         optimizer.zero_grad()
         cross_entropy(model(data.x, data.edge_index), data.y).backward()
         optimizer.step()
     model.eval()
 
 
-PICTURES: tuple[Callable[[Path], None], ...] = (blame, flow, report, scan, watch, windows)
+PICTURES: tuple[Callable[[Path], None], ...] = (blame, paths, flow, story, report, scan, watch, windows)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from torch_geometric.nn import SAGEConv
 
@@ -41,10 +42,21 @@ def test_piped_output_has_no_escape_codes(demo):
     assert demo[1].stderr == "", "not even a warning of torch's"
 
 
-def test_no_line_is_wider_than_the_terminal(demo):
+def test_no_line_is_wider_than_the_terminal(demo, files, call, tmp_path):
     """But where it names a file, which is to be copied."""
-    folder, result = demo
-    assert max(len(line) for line in result.stdout.splitlines() if str(folder) not in line) <= 80
+    from axiompath.datasets import drifting_events
+
+    events, labels = drifting_events()
+    events.to_csv(tmp_path / "events.csv", index=False)
+    pd.Series(labels, name="label").rename_axis("id").to_csv(tmp_path / "labels.csv")
+    names = {"--labels": tmp_path / "labels.csv", "--every": "60D", "--window": "120D", "--out": tmp_path / "w"}
+    watched = ["watch", tmp_path / "events.csv", *(word for pair in names.items() for word in pair), "--workers", 1]
+    texts = [demo[1].stdout]
+    texts += [call(*words, columns=80)[1] for words in (("blame", *files), ("explain", *files), watched)]
+    for text in texts:
+        lines = [line for line in text.splitlines() if str(demo[0]) not in line and str(tmp_path) not in line]
+        assert len(lines) > 5
+        assert max(map(len, lines)) <= 80
 
 
 def test_paths_are_grouped_to_a_depth(call, files):

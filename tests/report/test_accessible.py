@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import GCN
@@ -11,8 +12,9 @@ from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.datasets import drifting_events
 from axiompath.report.server import LocalServer
 from support.scans import CLASSES, evolved
+from support.windows import CELLS, WIDTH, random_dates
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::axiompath.errors.Notice")]
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
@@ -34,7 +36,12 @@ def pages(tmp_path_factory):
     events, labels = drifting_events()
     watched = axiompath.watch_events(events, folder / "w", labels, every="60D", window="120D", top=1, workers=1)
     axiompath.save_report(folder / "sequence.html", axiompath.read_scans(watched.folder))
-    files = {name: (folder / f"{name}.html").as_uri() for name in ("report", "story", "scan", "sequence")}
+    days = random_dates(np.random.default_rng(1), 4)
+    forecaster = axiompath.unroll(CELLS["gru"][0](), head=torch.nn.Linear(WIDTH, 2), state=WIDTH).double()
+    windows = axiompath.Explainer(forecaster, days[:3], days[1:])
+    moved = int(windows.moved().target[0])
+    axiompath.save_report(folder / "windows.html", windows, [moved])
+    files = {name: (folder / f"{name}.html").as_uri() for name in ("report", "story", "scan", "sequence", "windows")}
     with LocalServer(folder / "scan") as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -47,6 +54,8 @@ def pages(tmp_path_factory):
             "scan, a node": (f"{files['scan']}#node={first}", "#waterfall tr"),
             "sequence": (f"{files['sequence']}#all", "#time .step"),
             "watch": (watched.report.as_uri(), "tbody tr"),
+            "watch, a step": (f"{(watched.folder / 'steps' / '0001.html').as_uri()}#all", "#by-cause"),
+            "windows, a node": (f"{files['windows']}#node={moved}", "#strip td"),
             "served, overview": (f"{server.address}#all", "#grid tbody tr:nth-child(3)"),
             "served, a node": (f"{server.address}#node={first}", "#waterfall tr"),
         }
@@ -64,7 +73,7 @@ def show(browser, address, wanted, **options):
     return page
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(pages, browser, scheme):
     found = {}
     for name, (address, wanted) in pages.items():

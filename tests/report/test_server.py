@@ -65,16 +65,43 @@ def test_it_listens_on_this_machine_alone(server):
     assert ask(server, method="HEAD")[2] == b""
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["example.org", "127.0.0.1", "127.0.0.1:1", "localhost.example.org:{port}", "", "0.0.0.0:{port}", (), ("a", "b")],
-)
-def test_requests_for_other_hosts_are_refused(server, host):
-    named = host.format(port=server.server_port) if isinstance(host, str) else host
-    status, _, body = ask(server, host=named)
-    assert status == 403
-    assert b"named another host" in body
+OTHER_HOST, OTHER_SITE, NO_PAGE = b"named another host", b"another site", b""
+REFUSED = [
+    *[({"host": host}, 403, OTHER_HOST) for host in (
+        "example.org", "127.0.0.1", "127.0.0.1:1", "localhost.example.org:{port}", "", "0.0.0.0:{port}", (), ("a", "b"),
+    )],
+    *[({"path": "/page/0/0", **sent}, 403, OTHER_SITE) for sent in (
+        {"Origin": "http://example.org"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"},
+    )],
+    *[({"method": method}, (405, 501), NO_PAGE) for method in (
+        "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get",
+    )],
+    *[({"path": path}, 404, NO_PAGE) for path in (
+        "/../manifest.json", "/manifest.json", "/parts/part-000000.parquet", "//etc/passwd", "/%2e%2e/manifest.json",
+        "/page/0/0/../../..", "/page/-1/0", "/page/0/99999999999999999999", "/page/9/0", "/page/0/999999999",
+        "/page/0/0?x=<script>", "http://example.org/", "/page/0/0\\..", "*",
+    )],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_", "statuses", "words"), REFUSED, ids=str)
+def test_other_hosts_sites_methods_and_addresses_are_refused(server, request_, statuses, words):
+    """And no address is ever a file."""
+    sent = dict(request_)
+    if isinstance(sent.get("host"), str):
+        sent["host"] = sent["host"].format(port=server.server_port)
+    status, _, body = ask(server, **sent)
+    assert status in (statuses if isinstance(statuses, tuple) else (statuses,))
+    assert words in body
+    assert b"What did it" not in body
+    assert b"root:" not in body
+    assert len(body) < 100
+
+
+def test_its_own_names_and_pages_are_answered(server):
     assert ask(server, host=f"LocalHost:{server.server_port}")[0] == 200
+    assert ask(server, "/page/0/0", Origin=f"http://127.0.0.1:{server.server_port}")[0] == 200
+    assert "Access-Control-Allow-Origin" not in ask(server)[1]
 
 
 def test_the_port_of_http_may_be_left_out(server, monkeypatch):
@@ -84,22 +111,6 @@ def test_the_port_of_http_may_be_left_out(server, monkeypatch):
     for host in ("127.0.0.1", "localhost", "localhost:80"):
         assert ask(there, host=host, Origin=f"http://{host}")[0] == 200
     assert ask(there, host="example.org")[0] == 403
-
-
-def test_requests_of_other_sites_are_refused(server):
-    for headers in ({"Origin": "http://example.org"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"}):
-        status, _, body = ask(server, "/page/0/0", **headers)
-        assert status == 403
-        assert b"another site" in body
-    assert ask(server, "/page/0/0", Origin=f"http://127.0.0.1:{server.server_port}")[0] == 200
-    assert "Access-Control-Allow-Origin" not in ask(server)[1]
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get"])
-def test_nothing_but_reading_is_answered(server, method):
-    status, _, body = ask(server, method=method)
-    assert status in (405, 501)
-    assert b"What did it" not in body
 
 
 def test_a_browser_that_has_gone_is_no_error_and_nothing_of_a_request_comes_back(server, capfd):
@@ -112,21 +123,6 @@ def test_a_browser_that_has_gone_is_no_error_and_nothing_of_a_request_comes_back
         assert b"<" not in answer
     assert ask(server)[0] == 200
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../manifest.json", "/manifest.json", "/parts/part-000000.parquet", "//etc/passwd", "/%2e%2e/manifest.json",
-        "/page/0/0/../../..", "/page/-1/0", "/page/0/99999999999999999999", "/page/9/0", "/page/0/999999999",
-        "/page/0/0?x=<script>", "http://example.org/", "/page/0/0\\..", "*",
-    ],
-)  # fmt: skip
-def test_an_address_is_never_a_file(server, path):
-    status, _, body = ask(server, path)
-    assert status == 404
-    assert b"root:" not in body
-    assert len(body) < 100
 
 
 def test_a_row_is_its_explanation(server, scan):
@@ -160,15 +156,8 @@ def test_a_port_that_is_taken_is_refused(server, scan):
         LocalServer(scan.folder, server.server_port)
 
 
-def test_every_row_opens_in_a_browser_and_names_do_nothing(server, browser, scan):
-    page = browser.new_page()
-    page.set_default_timeout(60_000)
-    complaints, requests = [], []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: (complaints.append("dialog"), dialog.dismiss()))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(server.address)
+def test_every_row_opens_in_a_browser_and_names_do_nothing(server, open_page, scan):
+    page = open_page(server.address)
     page.wait_for_selector("#grid tbody tr:nth-child(5)")
     page.evaluate("document.getElementById('grid').scrollTop = 1e9")
     page.wait_for_timeout(200)
@@ -181,8 +170,8 @@ def test_every_row_opens_in_a_browser_and_names_do_nothing(server, browser, scan
     page.wait_for_selector("#waterfall tr")
     assert "onerror" in page.inner_text("#headline")
     assert page.evaluate("document.querySelectorAll('main img, nav img').length") == 0
-    assert complaints == []
-    assert all(url.startswith((server.address, "data:", "blob:")) for url in requests)
+    assert page.complaints == []
+    assert all(url.startswith((server.address, "data:", "blob:")) for url in page.requests)
     page.close()
 
 

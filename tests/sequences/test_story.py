@@ -534,7 +534,7 @@ def test_the_large_demonstration_writes_both_reports(tmp_path, monkeypatch):
     found = demo.run_large_demo(Console(quiet=True), tmp_path, Console(quiet=True))
     assert len(found["steps"]) == 4
     edges = [{tuple(sorted(edge)) for edge in data.edge_index.T.tolist()} for data in small]
-    assert [step["gained"] for step in found["steps"]] == [len(b - a) for a, b in pairwise(edges)]
+    assert [step["edges_added"] for step in found["steps"]] == [len(b - a) for a, b in pairwise(edges)]
     assert {"story.html", "report.html", "snapshot4.npz"} <= {path.name for path in tmp_path.iterdir()}
 
 

@@ -90,7 +90,7 @@ def run_demo(console: Console, out: Path) -> dict[str, Any]:
     )
     explanation = explainer.explain(int(moved.target.iloc[0]))
     print_happened(console, explainer.happened(explanation.target))
-    print_explanation(console, explanation)
+    print_explanation(console, explanation, after_blame=True)
     out.mkdir(parents=True, exist_ok=True)
     report = save_report(out / REPORT, explainer, title=KARATE)
     for name, data in (("before.npz", before), ("after.npz", after)):
@@ -117,14 +117,10 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
         "a GCN was trained on the first of five snapshots.\n"
     )
     stories = build_stories(model, snapshots, class_names=COMMUNITIES, progress=progress)
-    heads = numbers("edges gained", "lost", "predictions reached", "changed class", "paths altered")
-    table = Table("step", *heads)
-    steps = []
+    columns = ("edges_added", "edges_removed", "reached", "flipped", "num_paths")
+    table = Table("step", *numbers("edges added", "removed", "predictions reached", "flipped", "altered paths"))
     for i, step in enumerate(stories.steps):
-        gained, lost = step.edges_added, step.edges_removed
-        steps.append({"gained": gained, "lost": lost, "reached": step.reached, "flipped": step.flipped})
-        counts = (gained, lost, step.reached, step.flipped, step.num_paths)
-        table.add_row(f"{i} to {i + 1}", *(f"{count:,}" for count in counts))
+        table.add_row(f"{i} to {i + 1}", *(f"{getattr(step, column):,}" for column in columns))
     console.print(table)
     console.print(f"\n{stories[0].summary()}", markup=False, highlight=False)
     out.mkdir(parents=True, exist_ok=True)
@@ -137,6 +133,7 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
     save_model(model, out / "model", settings)
     closing = f"\nThe report on all steps is in {story}, that on the last one in {report}."
     console.print(closing, soft_wrap=True, markup=False)
+    steps = [{column: getattr(step, column) for column in columns} for step in stories.steps]
     return {"steps": steps, "report": str(report), "story": str(story)}
 
 

@@ -15,7 +15,7 @@ and rows by name, follows the reader's light or dark, prints, and asks no host f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -58,27 +58,6 @@ class Strip:
     name: str
     values: Sequence[float]
     tone: str = "bar"
-
-    @property
-    def most(self) -> float:
-        """The largest value."""
-        return max(self.values, default=0.0)
-
-    def part(self, value: float) -> float:
-        """How high its column is, of 1."""
-        return value / self.most if self.most > 0 else 0.0
-
-    def pairs(self, labels: Sequence[str]) -> Iterator[tuple[str, float]]:
-        """Each label with its value."""
-        return zip(labels, self.values, strict=True)
-
-    def show(self, value: float) -> str:
-        """A value in words."""
-        return _show(value)
-
-    def aloud(self, labels: Sequence[str]) -> str:
-        """The strip for who cannot see it."""
-        return f"{self.name}: " + "; ".join(f"{label} {self.show(value)}" for label, value in self.pairs(labels))
 
 
 @dataclass(frozen=True)
@@ -145,11 +124,6 @@ class Table:
     note: str = ""
     kind: ClassVar[str] = "table"
 
-    def cells(self, row: Row) -> Iterator[tuple[Column, Cell]]:
-        """Each column with what stands there."""
-        for column, held in zip(self.columns, row, strict=True):
-            yield column, _as_cell(held)
-
 
 @dataclass(frozen=True)
 class Details:
@@ -166,16 +140,12 @@ Block: TypeAlias = Prose | Facts | Strips | Answers | Table | Details
 def render_document(title: str, blocks: Sequence[Block]) -> str:
     """HTML text of these blocks, in order."""
     listed = [place for place, block in enumerate(blocks) if isinstance(block, Table | Answers)]
-    entries = sum(len(_entries_of(blocks[place])) for place in listed)
-    search_at = listed[0] if entries >= SEARCHABLE else None
-    return render_template("document.html", ["dom", "theme", "document"], title, blocks=blocks, search_at=search_at)
-
-
-def _entries_of(block: Block) -> Sequence[object]:
-    """What a search finds in it."""
-    if isinstance(block, Table):
-        return block.rows
-    return block.answers if isinstance(block, Answers) else ()
+    entries = sum(len(block.rows if isinstance(block, Table) else block.answers)
+                  for block in blocks if isinstance(block, Table | Answers))  # fmt: skip
+    return render_template(
+        "document.html", ["dom", "theme", "document"], title, blocks=blocks, as_cell=_as_cell, show_number=_show,
+        search_at=listed[0] if entries >= SEARCHABLE else None,
+    )  # fmt: skip
 
 
 def _as_cell(held: Cell | str | float | None) -> Cell:

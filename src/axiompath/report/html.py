@@ -114,7 +114,7 @@ def build_explainer_report(
     overview = {
         "unit": explainer.change.unit,
         "values": explainer.change.output.kind == VALUE,
-        "moved": describe_moved(moved, shown, names, _probabilities(explainer, moved)),
+        "moved": describe_moved(moved, shown, names, _moved_by(explainer, moved)),
         "changes": count_changes(changes),
         "lead": describe_lead(pages),
         **_describe_causes(explainer, blames, pages),
@@ -157,20 +157,15 @@ def _describe_causes(
     return {"coverage": coverage, **causes_for_page(causes, links)}
 
 
-def _probabilities(explainer: Explainer, moved: pd.DataFrame) -> FloatArray:
+def _moved_by(explainer: Explainer, moved: pd.DataFrame) -> FloatArray:
     """By how much the probability of what is predicted now changed, or the value, for each row of `moved`."""
-    change = explainer.change
     if isinstance(explainer.session, WindowSession):
         return np.asarray(moved[[leg for leg in (*LEGS, "model") if leg in moved]].sum(axis=1), dtype=np.float64)
-    if "class_before" not in moved:
-        kind = "prob" if "prob_before" in moved else "value"
-        return np.asarray(moved[f"{kind}_after"] - moved[f"{kind}_before"], dtype=np.float64)
-    rows = find_rows(explainer.session.paths, moved.target.tolist())
-    labels = moved.class_after.to_numpy()
-    before, after = (change.output.means(logits[rows]) for logits in (change.logits_before, change.logits_after))
-    if change.output.kind == BINARY:
-        return np.where(labels == 1, 1.0, -1.0) * (after - before)[:, 0]
-    return np.asarray((after - before)[np.arange(len(rows)), labels])
+    change, rows = explainer.change, find_rows(explainer.session.paths, moved.target.tolist())
+    labels = next(moved[key].to_numpy() for key in ("class_after", "label", "column") if key in moved)
+    before, after = change.logits_before[rows], change.logits_after[rows]
+    sign = np.where(labels == 1, 1.0, -1.0) if change.output.kind == BINARY else 1.0  # one logit: that of yes
+    return np.asarray(sign * (change.output.slopes(labels, before, after) * (after - before)).sum(axis=1))
 
 
 def render_frontier(frontier: Sequence[Explanation], happened: Happened | None = None) -> str:
