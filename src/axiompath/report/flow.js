@@ -141,7 +141,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
   const end = [...columns[hops].values()][0];
   if (end) {
     const up = sum(items.filter((item) => item.share > 0).map((item) => item.share));
-    const lines = [`${signed(whole)} ${page.causes.model ? "by the data" : "in all"}`, `${signed(up)} up, ${signed(whole - up)} down`];
+    const lines = [`${signed(whole)} ${page.causes.model ? "by the data" : "in all"}`, ...(items.some((item) => item.share < 0) ? [`${signed(up)} up, ${signed(whole - up)} down`] : [])];
     lines.forEach((line, i) => {
       const text = draw("text", { x: x(hops) + boxWidth + 8, y: end.y + end.height / 2 + 22 + 17 * i, class: "column" });
       text.textContent = line;

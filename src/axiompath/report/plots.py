@@ -97,7 +97,7 @@ def draw_waterfall(
     ax.set_yticks(range(len(names)), names, fontsize=FONT)
     ax.set_ylim(len(names) - 0.4, -0.6)
     low, high = ax.get_xlim()
-    ax.set_xlim(low, high + 0.14 * (high - low))
+    ax.set_xlim(low if bars else low - 0.03 * (high - low), high + 0.14 * (high - low))
     _finish(ax, about)
 
 
@@ -211,7 +211,7 @@ def plot_story(story: Story, ax: Axes | None) -> Axes:
         values = story.probabilities[:, column]
         name = story.class_name(column) if story.output.kind == CLASSES else story.column_name(column)
         ax.plot(steps, values, STYLES[place % len(STYLES)], color=LINES[place], linewidth=2.6, marker="o", markersize=5,
-                label=shorten(name, 24))  # fmt: skip
+                label=shorten(f"class {name}" if name.isdecimal() else name, 24))  # fmt: skip
         here = [i for i, label in enumerate(story.classes) if label == column and story.output.kind == CLASSES]
         ax.plot(steps[here], values[here], "o", color=LINES[place], markersize=12)
     for step in story.flips:
@@ -258,7 +258,8 @@ def _finish(ax: Axes, about: str) -> None:
 def legend_of(ax: Axes, kinds: Sequence[str]) -> None:
     """What the colours of paths mean."""
     handles = [Patch(color=COLOURS[kind]) for kind in kinds]
-    ax.legend(handles, kinds, frameon=False, fontsize=FONT - 2, ncols=min(len(kinds), 4), loc="upper center",
+    names = ["all others, net" if kind == "rest" else kind for kind in kinds]
+    ax.legend(handles, names, frameon=False, fontsize=FONT - 2, ncols=min(len(kinds), 4), loc="upper center",
               bbox_to_anchor=(0.5, -0.16))  # fmt: skip
 
 
