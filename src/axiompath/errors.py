@@ -9,6 +9,8 @@ Warnings: MatchedByRow, where what was given can be used but may mean something 
 from __future__ import annotations
 
 import re
+import warnings
+from typing import Any
 
 
 class InputError(ValueError):
@@ -37,3 +39,15 @@ class MatchedByRow(UserWarning):
 
 class Notice(UserWarning):
     """Something that runs in another way than usual and gives the same answer."""
+
+
+def renamed(old: str, new: str) -> Any:
+    """An attribute under its name in the previous release: the value of the new one, with a warning."""
+
+    def read(record: Any) -> Any:
+        warnings.warn(
+            f"`{old}` is now `{new}`; the old name goes with the next release.", DeprecationWarning, stacklevel=2
+        )
+        return getattr(record, new)
+
+    return property(read, doc=f"The former name of `{new}`.")

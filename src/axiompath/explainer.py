@@ -345,7 +345,7 @@ class Explainer:
 
     def attribute(self, target: Asked) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""
-        return next(self.attribute_many([target]))
+        return next(self.attribute_many([self._only(target)]))
 
     def attribute_many(self, targets: Iterable[Asked]) -> Iterator[Attribution]:
         """The same for many nodes, in order, in batches that fit into the memory budget."""
@@ -471,7 +471,7 @@ class Explainer:
     ) -> list[Explanation]:
         """One Explanation per budget, each solved starting from the one before."""
         questions = [Question(budget, method, objective, at_most, depth=depth) for budget in budgets]
-        engine, (row,) = self.session.locate([self.session.index.target(target)])
+        engine, (row,) = self.session.locate([self._only(target)])
         return engine.frontier(int(row), questions, self.memory)
 
     def neighbourhood(self, target: Asked | Explanation | None = None) -> Neighbourhood:

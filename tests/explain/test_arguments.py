@@ -24,13 +24,15 @@ def test_an_unknown_argument_is_refused_by_the_right_one(explainer):
         explainer.undo(0, timeout=3)
     with pytest.raises(TypeError, match=r"Expected the arguments none of moved \(got `colour`\); it has none"):
         explainer.moved(colour="red")
+    with pytest.raises(TypeError, match=r"of Explainer \(got `names`\); use `node_names`"):
+        axiompath.Explainer(make("gcn"), *evolve(4, 6), names=["a"])
     assert list(inspect.signature(axiompath.Explainer.explain).parameters)[:3] == ["self", "target", "budget"]
     assert explainer.explain(0, budget=2).budget == 2
 
 
 def test_several_targets_are_asked_for_with_explain_many(explainer):
     for several in ([0, 1], [0], range(3), {0, 1, 2}):
-        for ask in (explainer.explain, explainer.blame, explainer.undo):
+        for ask in (explainer.explain, explainer.blame, explainer.undo, explainer.attribute):
             with pytest.raises(axiompath.InputError, match=rf"got {len(several)} in a .*explain_many\(targets\)"):
                 ask(several)
     assert explainer.explain(np.int64(0), 2).target == 0
@@ -47,6 +49,15 @@ def test_records_have_a_length_and_tables_with_names(explainer):
     rows = explainer.changes().set_index("id").loc[frame.change]
     assert frame.src.tolist() == rows.src.tolist()
     assert frame.src_name.tolist() == rows.src_name.tolist()
+
+
+def test_names_of_the_release_before_warn(explainer):
+    record, found = explainer.explain(0, 3, by="edge"), explainer.blame(0)
+    for one, old, new in (
+        (record, "row_name", "unit_name"), (found, "told", "quantity"), (found, "told_after", "predicted_after"),
+    ):  # fmt: skip
+        with pytest.warns(DeprecationWarning, match=f"`{old}` is now `{new}`"):
+            assert getattr(one, old) == getattr(one, new)
 
 
 def test_a_summary_goes_from_what_happened_to_the_paths(explainer):

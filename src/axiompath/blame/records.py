@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
+from ..errors import renamed
 from ..explain import sentences
 from ..explain.explanation import Caption, check_prediction
 from ..graphs.changes import MODEL_RETRAINED, is_kind, name_kinds
@@ -135,6 +136,10 @@ class ChangeRecord(Saved, ABC):
     def predicted_after(self) -> float:
         """The same on `after`."""
         return float(predicted_values(self.output, self.class_after, self.logits_after[None])[0])
+
+    told = renamed("told", "quantity")
+    told_before = renamed("told_before", "predicted_before")
+    told_after = renamed("told_after", "predicted_after")
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else `class` and its number; for one logit, `no` and `yes`."""

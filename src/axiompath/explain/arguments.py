@@ -18,6 +18,8 @@ MEANT = {
     "seconds": ("time_limit", "timeout", "max_time"),
     "by": ("groupby", "group_by", "group"),
     "out": ("folder", "path", "output_dir"),
+    "node_names": ("names", "labels"),
+    "call": ("forward", "wrapper"),
 }
 T = TypeVar("T", bound=type)
 
@@ -25,19 +27,19 @@ T = TypeVar("T", bound=type)
 def suggest_arguments(owner: T) -> T:
     """Each public method with arguments of its own refuses those that it does not have in a sentence."""
     for name, method in list(vars(owner).items()):
-        if inspect.isfunction(method) and not name.startswith("_"):
-            setattr(owner, name, _with_suggestions(method))
+        if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
+            setattr(owner, name, _with_suggestions(method, owner.__name__ if name == "__init__" else name))
     return owner
 
 
-def _with_suggestions(method: Callable[..., Any]) -> Callable[..., Any]:
+def _with_suggestions(method: Callable[..., Any], called: str) -> Callable[..., Any]:
     known = [name for name in inspect.signature(method).parameters if name != "self"]
 
     @wraps(method)
     def checked(*args: Any, **named: Any) -> Any:
         for name in named:
             if name not in known:
-                raise WrongKind(_refuse(method.__name__, name, known))
+                raise WrongKind(_refuse(called, name, known))
         return method(*args, **named)
 
     return checked

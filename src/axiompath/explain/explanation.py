@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes
-from ..errors import InputError, WrongKind
+from ..errors import InputError, WrongKind, renamed
 from ..graphs.data_fields import node_numbers
 from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, NODE_UNIT, UNIT_OF, EdgePlace, Target, Unit, check_target
@@ -248,6 +248,7 @@ class Explanation(Saved):
     others = property(sentences.others)
     of_paths = property(sentences.of_paths)
     unit_name = sentences.unit_name
+    row_name = renamed("row_name", "unit_name")
     path_name = sentences.path_name
     summary = sentences.summary
 

@@ -22,7 +22,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
 from ..change.states import CAUSE_WORDS, MODEL, RARE
-from ..errors import InputError
+from ..errors import InputError, renamed
 from ..explain.explanation import Explanation
 from ..graphs.expiry import TIME
 from ..graphs.labels import FIRST_EDGE, name_edges, name_node, with_class_names
@@ -178,6 +178,8 @@ class Story(Saved):
     def column_name(self, column: int) -> str:
         """The user's name of a label or value, else what it is with its number."""
         return self.output.column_name(column, self.class_names, self.logits.shape[1])
+
+    told_at = renamed("told_at", "predicted_at")
 
     def predicted_at(self, snapshot: int) -> str | None:
         """The prediction at a snapshot in a word: a class, a probability or a value; None if the target is absent."""
