@@ -21,7 +21,7 @@ from ..baselines import BASELINES
 from ..change.comparison import Change
 from ..paths.bundles import count_ends, count_members, cut_at, widen
 from .candidates import Candidates, ListedPaths, Searched, search_rows
-from .choices import Choices, as_objects, choose_listed, join_choices, make_choices, take_selection
+from .choices import Choices, as_objects, choose_listed, join_choices, make_choices
 from .explanation import Caption, Explanation
 from .groups import choose_units, find_groups, merge_units
 from .question import AUTO_DEPTH, Question
@@ -103,7 +103,7 @@ def _choose_units(source: Candidates, question: Question) -> Choices:
     """Groups of paths of one target that end alike: of the asked depth, or opened where that leaves less."""
     change, row = source.change, int(source.rows[0])
     if question.depth == AUTO_DEPTH:
-        choice = take_selection(source, question, *choose_units(change, row, question))
+        choice = choose_units(source, question)
     else:
         assert isinstance(question.depth, (int, np.integer))
         above, number = cut_at(change, int(question.depth)), count_ends(change, int(question.depth))[source.rows]

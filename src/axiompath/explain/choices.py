@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..paths.table import PathTable, concatenate, list_order
-from ..selection import Selection
 from ..selection.choice import FEWEST, STATUS, solve_many
 from ..selection.solve import Answers
 from .candidates import Candidates, ListedPaths
@@ -80,14 +79,6 @@ def in_order(change: Change, rows: IntArray, chosen: PathTable, *, by_weight: bo
     place = np.argsort(list_order(chosen.paths, owner))
     order = np.lexsort((place, -np.round(shares / size, SHARE_DIGITS), -weights, owner))
     return chosen.take_rows(order)
-
-
-def take_selection(source: Candidates, question: Question, table: PathTable, selection: Selection) -> Choices:
-    """The answer about one target, as it was selected from this table of it."""
-    rows = selection.chosen
-    chosen = replace(table.take_rows(rows), weights=selection.weights[rows])
-    found = [selection.kl_residual], [selection.kl_bound], [selection.status], [selection.fewest]
-    return make_choices(source, question, chosen, *found)
 
 
 def join_choices(parts: Sequence[Choices]) -> Choices:

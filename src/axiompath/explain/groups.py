@@ -18,95 +18,68 @@ The certificate is that of the last choice: no choice of as many of these units 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import IntArray
 from ..change.comparison import Change
 from ..change.states import REWEIGHTED
 from ..graphs.labels import ANY
 from ..paths.bundles import count_hops, count_members, depth_of, is_group, open_groups, split_causes
 from ..paths.search import Limits, search_of
 from ..paths.table import PathTable, concatenate
-from ..selection import Selection, select_many
-from .candidates import Candidates
+from .candidates import Candidates, ListedPaths
+from .choices import Choices, choose_listed
 from .explanation import Group
 from .question import Question
+from .remains import slopes_at, wholes_of
 
 WORTH = 1e-3  # of the whole change: openings that explain less more than the choice so far are not made
 PATHS_TRIED = 12  # whose groups are opened on trial
 MOVES_TRIED = 32  # openings that a round tries
 MAX_OPENINGS = 64
+SHOWN = 5  # paths of a group that are listed
+SHORT_SEARCH = Limits(200_000, 20_000, 1 << 15)  # of the search for them
 
 Key = bytes  # of an end: its nodes
 
 
-@dataclass(frozen=True, eq=False)
-class _Target:
-    """Whose paths they are, and what is asked."""
-
-    change: Change
-    row: int
-    question: Question
-    before: FloatArray  # [num_classes]: logits
-    after: FloatArray
-
-    @property
-    def whole(self) -> float:
-        """The divergence that is to be explained."""
-        return self.left(np.zeros(len(self.before)))
-
-    def left(self, total: FloatArray) -> float:
-        """What remains of it when units that sum to this are chosen."""
-        return float(self.change.output.divergence(*self._ends(total)))
-
-    def slope(self, total: FloatArray) -> FloatArray:
-        """Prices: by how much one more of each logit would change what remains."""
-        goal, reached = (self.change.output.means(end) for end in self._ends(total))
-        scales = self.change.output.scales
-        slope = (reached - goal) / (1.0 if scales is None else scales**2)
-        return np.asarray(slope if self.question.objective == "sufficiency" else -slope)
-
-    def select(self, pools: Sequence[PathTable]) -> list[Selection]:
-        """The choice from each of them, in one compiled call."""
-        q, output, count = self.question, self.change.output, len(pools)
-        before, after = np.tile(self.before, (count, 1)), np.tile(self.after, (count, 1))
-        rows, rule = [pool.contributions for pool in pools], (q.method, q.objective, q.at_most)
-        return select_many(rows, before, after, q.budget, *rule, output=output.kind, scales=output.scales)
-
-    def _ends(self, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self.question.objective == "sufficiency":
-            return self.after, self.before + total
-        return self.before, self.after - total
-
-
-def choose_units(change: Change, row: int, question: Question) -> tuple[PathTable, Selection]:
-    """Units of any depth, and what is chosen of them; the kinds of groups are those of their ends."""
-    target = _Target(change, row, question, change.before_pass.logits[row], change.after_pass.logits[row])
+def choose_units(source: Candidates, question: Question) -> Choices:
+    """The choice among units of any depth of one target's paths; the kinds of groups are those of their ends."""
+    change, row = source.change, int(source.rows[0])
     openings = _Openings(change, row)
     everything = np.array([*[ANY] * count_hops(change), row])
     units = openings.children([everything])[everything.tobytes()]
-    (selection,) = target.select([units])
-    num_opened = 0
+    choice = _choose_from(source, question, [units])
+    left, num_opened = WORTH * float(wholes_of(change, source.rows, question.objective)[0]), 0
     for _ in range(MAX_OPENINGS):
-        left = WORTH * target.whole
-        if selection.kl_residual <= left or len(units.paths) == 0:
+        if choice.kl_residual[0] <= left or len(units.paths) == 0:
             break
-        moves = list(_list_moves(target, units, selection))[:MOVES_TRIED]
+        moves = list(_list_moves(source, question, units, choice.chosen))[:MOVES_TRIED]
         openings.children([group for move in moves for group in move])
         trials = [openings.apply(units, move) for move in moves]
-        found = target.select(trials) if trials else []
-        best = min(range(len(found)), key=lambda i: found[i].kl_residual, default=-1)
-        if best < 0 or not found[best].kl_residual < selection.kl_residual - left:
+        if not trials:
             break
-        units, selection = trials[best], found[best]
+        found = _choose_from(source, question, trials)
+        best = int(found.kl_residual.argmin())
+        if not found.kl_residual[best] < choice.kl_residual[0] - left:
+            break
+        units, choice = trials[best], found.take(np.array([best]))
         num_opened += len(moves[best])
     notes = (
         f" The bound is that of a choice among {len(units.paths):,} units: groups of paths that end alike, opened "
         f"{num_opened:,} time{'s' * (num_opened != 1)}, and paths."
     )
-    return units, replace(selection, status=f"{selection.status}{notes}")
+    return replace(choice, status=choice.status + notes)
+
+
+def _choose_from(source: Candidates, question: Question, pools: Sequence[PathTable]) -> Choices:
+    """The choice from each of these, in one compiled call."""
+    size = len(pools)
+    rows, causes = np.repeat(source.rows, size), np.repeat(source.causes, size, axis=0)
+    listed = ListedPaths(source.change, rows, np.repeat(source.num_paths, size), causes, concatenate(pools))
+    return choose_listed(listed, question)
 
 
 class _Openings:
@@ -134,17 +107,19 @@ class _Openings:
         return units
 
 
-def _list_moves(target: _Target, units: PathTable, selection: Selection) -> Iterator[list[IntArray]]:
+def _list_moves(
+    source: Candidates, question: Question, units: PathTable, chosen: PathTable
+) -> Iterator[list[IntArray]]:
     """Groups to be opened together, each within the one before it."""
-    chosen = units.paths[selection.chosen]
-    groups = chosen[is_group(chosen)]
+    change, row = source.change, int(source.rows[0])
+    groups = chosen.paths[is_group(chosen.paths)]
     seen = {group.tobytes() for group in groups}
-    total = units.contributions[selection.chosen].sum(axis=0)
-    best = search_of(target.change).find(target.row, target.slope(total), PATHS_TRIED).nodes
+    prices = slopes_at(change, row, question.objective, chosen.contributions.sum(axis=0))
+    best = search_of(change).find(row, prices, PATHS_TRIED).nodes
     held = {path.tobytes() for path in units.paths}
     for path in best:
         move: list[IntArray] = []
-        for depth in range(1, min(int(depth_of(path[None])[0]), count_hops(target.change) - 1) + 1):
+        for depth in range(1, min(int(depth_of(path[None])[0]), count_hops(change) - 1) + 1):
             end = path.copy()
             end[: len(path) - 1 - depth] = ANY
             if move or end.tobytes() in held:
@@ -153,10 +128,6 @@ def _list_moves(target: _Target, units: PathTable, selection: Selection) -> Iter
                     seen.add(end.tobytes())
                     yield list(move)
     yield from ([group] for group in groups)
-
-
-SHOWN = 5  # paths of a group that are listed
-SHORT_SEARCH = Limits(200_000, 20_000, 1 << 15)  # of the search for them
 
 
 def merge_units(change: Change, row: int, units: PathTable) -> PathTable:

@@ -56,6 +56,15 @@ def residuals_of(change: Change, row: int, objective: str, contributions: FloatA
     return change.output.divergence(*((after, before + sums) if objective == "sufficiency" else (before, after - sums)))
 
 
+def slopes_at(change: Change, row: int, objective: str, total: FloatArray) -> FloatArray:
+    """By how much one more of each logit would change what is left with paths that sum to this. [num_classes]."""
+    (before,), (after,) = ends_of(change, np.array([row]), objective)
+    ends = (after, before + total) if objective == "sufficiency" else (before, after - total)
+    (goal, reached), scales = map(change.output.means, ends), change.output.scales
+    slope = (reached - goal) / (1.0 if scales is None else scales**2)
+    return np.asarray(slope if objective == "sufficiency" else -slope)
+
+
 def first_enough(residuals: FloatArray, most: int, left: float) -> tuple[int, str]:
     """How many of an order leave no more than this share of what none leave; and what is known of fewer."""
     reached = np.flatnonzero(residuals[: most + 1] <= left * residuals[0])
