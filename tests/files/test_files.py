@@ -171,7 +171,7 @@ BROKEN_GRAPHS = {
     "10 GB by its header": "Expected as many bytes as `edge_index` has numbers",
     "another version": r"Expected version 1 of the graph format .*got 99",
     "other arrays": "Expected the arrays `x` and `edge_index`",
-    "edges to nowhere": r"to name nodes 0 to 1, the rows of x \(got 5\)",
+    "edges to nowhere": r"to hold nodes 0 to 1, the rows of x \(got 5\)",
     "words for numbers": "Expected numbers in the arrays",
     "too few names": r"a name for each of the 3 nodes .*got 1 names",
     "sparse nonsense": "do not fit together",

@@ -24,7 +24,7 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
-from ..graphs.data_fields import ascends, fields_of_edges, read_ends, read_types, to_torch_csr
+from ..graphs.data_fields import ascends, fields_of_edges, read_array, read_ends, read_types, to_torch_csr
 from ..graphs.expiry import DATED, EDGE_TIME, TIME_FIELDS, WINDOW
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import read_snapshot
@@ -97,32 +97,23 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         raise InputError(
             f"Expected a graph as .npz, .pt, .csv, .tsv or .parquet, or a folder with edges and nodes (got {path})."
         )
-    try:
-        read_snapshot(graph.data, file.name, fields_of_edges(graph.data, graph.data))
-        _check_beside(graph.data, file.name)
-    except InputError as error:
-        raise type(error)(f"{file}: {error}") from error
-    return graph
+    return _checked(graph, file)
 
 
 def _check_beside(data: Data, name: str) -> None:
     """Refuse fields that the graph does not need, and a model may take, where they do not fit its nodes and edges."""
-    num_edges = data.edge_index.shape[1]
-    attributes = data.get("edge_attr")
-    if attributes is not None and (attributes.dim() not in (1, 2) or len(attributes) != num_edges):
-        raise InputError(
-            f"Expected `{name}.edge_attr` of shape [{num_edges}, num_edge_features] (got {tuple(attributes.shape)})."
-        )
-    types = data.get("edge_type")
-    if types is not None:
-        read_types(types, num_edges, f"{name}.edge_type")
-    for key, shape in ((EDGE_TIME, (num_edges,)), (WINDOW, (2,)), (DATED, ())):
-        held = data.get(key)
-        if held is not None and (tuple(held.shape) != shape or held.is_complex()):
-            raise InputError(f"Expected `{name}.{key}` of shape {list(shape)} (got {list(held.shape)}).")
-    pairs = data.get("edge_label_index")
-    if pairs is not None:
-        read_ends(pairs, data.x.shape[0], f"{name}.edge_label_index")
+    size = data.edge_index.shape[1]
+    for key, what, *shapes in (
+        ("edge_attr", f"[{size}, num_edge_features], finite numbers", (size,), (size, None)),
+        (EDGE_TIME, f"a time for each of {size} edges", (size,)), (WINDOW, "its start and end", (2,)),
+        (DATED, "yes or no", ()),
+    ):  # fmt: skip
+        if data.get(key) is not None:
+            read_array(data[key], f"{name}.{key}", what, *shapes)
+    if data.get("edge_type") is not None:
+        read_types(data.edge_type, size, f"{name}.edge_type")
+    if data.get("edge_label_index") is not None:
+        read_ends(data.edge_label_index, [data.x.shape[0]] * 2, f"{name}.edge_label_index")
 
 
 def check_together(paths: Sequence[Path], max_bytes: float = MAX_BYTES) -> None:
@@ -136,11 +127,13 @@ def check_together(paths: Sequence[Path], max_bytes: float = MAX_BYTES) -> None:
 
 
 def _checked(graph: GraphFile, file: Path) -> GraphFile:
-    """A graph with types of nodes, looked at as a whole; what is amiss is said of its file."""
+    """A graph looked at as a whole; what is amiss is said of its file."""
     try:
-        schema = find_schema([graph.data])
-        stacked = stack(graph.data, schema, file.name)
-        read_snapshot(stacked, file.name, fields_of_edges(stacked, stacked))
+        data = graph.data
+        if isinstance(data, HeteroData):
+            data = stack(data, find_schema([data]), file.name)
+        read_snapshot(data, file.name, fields_of_edges(data, data))
+        _check_beside(data, file.name)
     except InputError as error:
         raise type(error)(f"{file}: {error}") from error
     return graph

@@ -128,28 +128,16 @@ def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray 
     """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and all of them."""
     if data.get("batch") is None:
         return None, None
-    batch = np.asarray(to_numpy(data.batch))
-    if batch.shape != (num_nodes,) or batch.dtype.kind not in "iu" or batch.min(initial=0) < 0:
-        raise InputError(
-            f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
-            f"(got {batch.dtype} of shape {batch.shape}, the least {batch.min(initial=0)})."
-        )
-    if batch.max(initial=0) >= num_nodes + EMPTY_GRAPHS:
-        raise InputError(
-            f"Expected a node in every graph of `{name}.batch` (got a graph {batch.max()} of {num_nodes} nodes); "
-            "number graphs from 0 on, and give them numbers of their own as `graph_id`."
-        )
+    limit = num_nodes + EMPTY_GRAPHS
+    what = f"the number of each node's graph, {num_nodes} of them, from 0 to {limit - 1}"
+    batch: IntArray = read_array(data.batch, f"{name}.batch", what, (num_nodes,), whole=True, below=limit)
     if data.get("graph_id") is None:
-        return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)
-    ids = np.asarray(to_numpy(data.graph_id)).reshape(-1)
-    enough = batch.max(initial=-1) < len(ids) <= num_nodes + EMPTY_GRAPHS
-    whole = enough and ids.dtype.kind in "iu" and ids.min(initial=0) >= 0
-    if not whole or len(np.unique(ids)) != len(ids):
-        raise InputError(
-            f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
-            f"(got {len(ids)} of {ids.dtype})."
-        )
-    return np.asarray(ids[batch], dtype=np.int64), ids.astype(np.int64)
+        return batch, np.arange(batch.max(initial=-1) + 1)
+    what = "a different number of 0 and more for each graph of the batch"
+    ids: IntArray = read_array(data.graph_id, f"{name}.graph_id", what, (None,), whole=True, distinct=True)
+    if not batch.max(initial=-1) < len(ids) <= limit:
+        raise InputError(f"Expected `{name}.graph_id` to hold {what} (got {len(ids)}).")
+    return ids[batch], ids
 
 
 def side_by_side(parts: Sequence[Features]) -> Features:
@@ -290,36 +278,63 @@ def read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
             f"Expected `{name}` to carry `edge_index` [2, num_edges] (got none); "
             "a graph without edges has `torch.empty(2, 0, dtype=torch.long)`."
         )
-    return read_ends(edge_index, num_nodes, f"{name}.edge_index")
+    return read_ends(edge_index, (num_nodes, num_nodes), f"{name}.edge_index")
 
 
-def read_ends(pairs: Any, num_nodes: int, name: str) -> IntArray:
-    """Pairs of rows of x, [2, num_pairs]."""
+def read_array(
+    values: Any,
+    name: str,
+    what: str,
+    *shapes: tuple[int | None, ...],
+    whole: bool = False,
+    distinct: bool = False,
+    below: float = 2.0**63,
+) -> Any:
+    """A field as an array of one of these shapes (None: any length): finite float64; or `whole`, int64 from 0 on.
+
+    `what` says in words what it should hold.
+    """
+    refuse_complex(values, name)
+    found = np.asarray(to_numpy(values))
+    is_number = found.dtype.kind in ("iu" if whole else "biuf") or not found.size  # of nothing, the kind is nothing
+    fits = any(
+        len(shape) == found.ndim and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
+        for shape in shapes
+    )
+    fault = ""
+    if not is_number or not fits:
+        fault = f"{str(getattr(values, 'dtype', found.dtype)).removeprefix('torch.')} of shape {found.shape}"
+    elif not whole and not np.isfinite(found).all():
+        fault = describe_bad(found)
+    elif whole and found.size and (found.min() < 0 or found.max() >= below):
+        fault = str(found.max() if found.max() >= below else found.min())
+    elif distinct and len(np.unique(found)) < found.size:
+        fault = "some number twice"
+    if fault:
+        remedy = "" if is_number or not whole else "; use `.long()` on it"
+        raise (InputError if is_number else WrongKind)(f"Expected `{name}` to hold {what} (got {fault}){remedy}.")
+    if not whole:
+        return found.astype(np.float64, copy=False)
+    # As they lie in the user's graph, where they can be read so: a graph of many edges is held once.
+    return found.astype(np.int64, copy=not found.flags.writeable)
+
+
+def read_ends(pairs: Any, sizes: Sequence[int], name: str) -> IntArray:
+    """Pairs of rows of x, [2, num_pairs]; `sizes` are the numbers of rows that either end may be."""
     if _is_tensor(pairs) and _is_sparse(pairs):
         raise WrongKind(f"Expected `{name}` to be a dense tensor (got a sparse one); give its `indices()`.")
-    ends = np.asarray(to_numpy(pairs))
-    if ends.ndim != 2 or ends.shape[0] != 2:
-        raise InputError(f"Expected `{name}` to have shape [2, num_edges] (got {ends.shape}).")
-    if ends.dtype.kind not in "iu":
-        given = str(getattr(pairs, "dtype", ends.dtype)).removeprefix("torch.")
-        raise WrongKind(f"Expected `{name}` to hold integers (got {given}); use `.long()` on it.")
-    if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
-        worst = ends.max() if ends.max() >= num_nodes else ends.min()
-        raise InputError(f"Expected `{name}` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst}).")
-    # As they lie in the user's graph, where they can be read so: a graph of many edges is held once.
-    return ends.astype(np.int64, copy=not ends.flags.writeable)
+    ends: IntArray = read_array(pairs, name, "whole numbers [2, num_edges]", (2, None), whole=True)
+    for end, size in zip(ends, sizes, strict=True):
+        read_array(end, name, f"nodes 0 to {size - 1}, the rows of x", (None,), whole=True, below=size)
+    return ends
 
 
 def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
     """One finite number per edge, where there are any. [num_edges]."""
     if edge_weight is None:
         return None
-    refuse_complex(edge_weight, name)
-    weights = np.asarray(to_numpy(edge_weight), dtype=np.float64)
-    if weights.shape not in ((num_edges,), (num_edges, 1)):
-        raise InputError(f"Expected `{name}` to hold one number per edge, shape ({num_edges},) (got {weights.shape}).")
-    if not np.isfinite(weights).all():
-        raise InputError(f"Expected finite weights in `{name}` (got {describe_bad(weights)}).")
+    shapes = (num_edges,), (num_edges, 1)
+    weights: FloatArray = read_array(edge_weight, name, f"one finite number per edge, shape ({num_edges},)", *shapes)
     return weights.reshape(-1)
 
 
@@ -339,13 +354,8 @@ def read_types(types: Any, num: int, name: str) -> IntArray:
     """A type of 0 or more for each. [num]."""
     if types is None:
         raise InputError(f"Expected `{name}`, which the model reads, as a field of both graphs (got none); add it.")
-    found = np.asarray(to_numpy(types))
-    if found.shape != (num,) or found.dtype.kind not in "iu" or found.min(initial=0) < 0:
-        raise InputError(
-            f"Expected `{name}` to hold a type of 0 or more for each of {num:,}, integers of shape ({num},) "
-            f"(got {found.dtype} of shape {found.shape})."
-        )
-    return found.astype(np.int64)
+    found: IntArray = read_array(types, name, f"a type of 0 or more for each of {num:,}", (num,), whole=True)
+    return found
 
 
 def read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[str]) -> FloatArray | None:
@@ -359,14 +369,8 @@ def read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[s
                 "none); add them, or leave them out of both graphs and train without them."
             )
         whole = name_as_given(data, field, name)
-        refuse_complex(value, whole)
-        attr = np.asarray(to_numpy(value), dtype=np.float64)
-        if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
-            raise InputError(
-                f"Expected `{whole}` to hold one row per edge, shape ({num_edges}, width) (got {attr.shape})."
-            )
-        if not np.isfinite(attr).all():
-            raise InputError(f"Expected finite edge features in `{whole}` (got {describe_bad(attr)}).")
+        what = f"one row per edge, finite numbers of shape ({num_edges}, width)"
+        attr = read_array(value, whole, what, (num_edges,), (num_edges, None))
         parts.append(attr.reshape(num_edges, -1) if num_edges else attr.reshape(0, *attr.shape[1:] or (1,)))
     return np.concatenate(parts, axis=1) if parts else None
 
@@ -392,15 +396,9 @@ def read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
     """Different numbers of nodes, `n_id` or else their rows. [num_nodes]."""
     if n_id is None:
         return np.arange(num_nodes, dtype=np.int64)
-    node_ids = np.asarray(to_numpy(n_id))
-    whole = node_ids.dtype.kind in "iu" and node_ids.shape == (num_nodes,)
-    in_range = whole and node_ids.min() >= 0 and node_ids.max() <= np.iinfo(np.int64).max
-    if not in_range or len(np.unique(node_ids)) != num_nodes:
-        raise InputError(
-            f"Expected `{name}.n_id` to hold {num_nodes} different non-negative integers, one per node "
-            f"(got {node_ids.dtype} of shape {node_ids.shape})."
-        )
-    return node_ids.astype(np.int64)
+    what = f"{num_nodes} different non-negative integers, one per node"
+    found: IntArray = read_array(n_id, f"{name}.n_id", what, (num_nodes,), whole=True, distinct=True)
+    return found
 
 
 def describe_bad(values: FloatArray) -> str:

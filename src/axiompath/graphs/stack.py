@@ -8,7 +8,7 @@ that means. Whatever else the user's graph has of nodes or edges goes along, und
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +17,9 @@ import torch
 from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
+from ..arrays import IntArray
 from ..errors import InputError
-from .data_fields import refuse_complex, to_numpy
+from .data_fields import read_ends, read_node_ids, refuse_complex
 from .schema import OF_EDGES, OF_NODES, Relation, Schema, name_of_field
 from .snapshot import warn_of_rows
 from .targets import match_in_graphs
@@ -123,13 +124,12 @@ def stack(data: HeteroData, schema: Schema, name: str) -> Data:
     """One graph as Data."""
     parts = [_features(data, node_type, name) for node_type in schema.node_types]
     sizes = [part.shape[0] for part in parts]
-    first = dict(zip(schema.node_types, np.cumsum([0, *sizes]).tolist(), strict=False))
     types = np.repeat(np.arange(len(parts)), sizes)
     numbers = [
         schema.numbers(t, _own_numbers(data, node_type, sizes[t], name))
         for t, node_type in enumerate(schema.node_types)
     ]
-    edges = [_edges(data, relation, first, sizes, schema, name) for relation in schema.relations]
+    edges = [_ends(data, relation, "edge_index", sizes, schema, name) for relation in schema.relations]
     counts = [part.shape[1] for part in edges]
     _check_edge_fields(data, schema, counts, name)
     stacked = Data(
@@ -140,9 +140,8 @@ def stack(data: HeteroData, schema: Schema, name: str) -> Data:
         edge_type=torch.from_numpy(np.repeat(np.arange(len(edges)), counts)),
     )
     stacked["schema"] = schema
-    pairs = None if schema.links is None else data[schema.links].get(PAIRS_FIELD)
-    if schema.links is not None and pairs is not None:
-        stacked[PAIRS_FIELD] = _joined(pairs, schema.links, PAIRS_FIELD, first, sizes, schema, name)
+    if schema.links is not None and data[schema.links].get(PAIRS_FIELD) is not None:
+        stacked[PAIRS_FIELD] = _ends(data, schema.links, PAIRS_FIELD, sizes, schema, name)
     batches = [data[node_type].get("batch") for node_type in schema.node_types]
     if all(batch is not None for batch in batches):
         stacked.batch = torch.cat([torch.as_tensor(batch).cpu() for batch in batches])
@@ -201,61 +200,18 @@ def _features(data: HeteroData, node_type: str, name: str) -> Any:
     return x
 
 
-def _own_numbers(data: HeteroData, node_type: str, size: int, name: str) -> Any:
-    ids = data[node_type].get("n_id")
-    if ids is None:
-        return np.arange(size)
-    found = np.asarray(to_numpy(torch.as_tensor(ids)))
-    if found.shape != (size,) or found.dtype.kind not in "iu" or found.min(initial=0) < 0:
-        raise InputError(
-            f"Expected {name}[{node_type!r}].n_id to hold {size} different non-negative integers, one per node "
-            f"(got {found.dtype} of shape {found.shape})."
-        )
-    return found.astype(np.int64)
+def _own_numbers(data: HeteroData, node_type: str, size: int, name: str) -> IntArray:
+    return read_node_ids(data[node_type].get("n_id"), size, f"{name}[{node_type!r}]")
 
 
-def _edges(
-    data: HeteroData,
-    relation: Relation,
-    first: Mapping[str, int],
-    sizes: list[int],
-    schema: Schema,
-    name: str,
-) -> torch.Tensor:
-    """Edges of one relation between rows of the whole graph."""
-    edges = data[relation].get("edge_index")
-    if edges is None or getattr(edges, "ndim", 0) != 2 or edges.shape[0] != 2:
-        raise InputError(
-            f"Expected {name}[{relation!r}] to carry `edge_index` [2, num_edges]; without edges it is "
-            "`torch.zeros(2, 0).long()`."
-        )
-    return _joined(edges, relation, "edge_index", first, sizes, schema, name)
-
-
-def _joined(
-    edges: Any,
-    relation: Relation,
-    key: str,
-    first: Mapping[str, int],
-    sizes: list[int],
-    schema: Schema,
-    name: str,
-) -> torch.Tensor:
-    """Rows of the types at the ends of a relation, as rows of the whole graph."""
-    given = torch.as_tensor(edges).detach().cpu()
-    if given.layout != torch.strided:
-        raise InputError(f"Expected {name}[{relation!r}].{key} to be a dense tensor (got a sparse one).")
-    if given.numel() and (given.is_floating_point() or given.is_complex()):
-        raise InputError(f"Expected {name}[{relation!r}].{key} to hold rows, whole numbers (got {given.dtype}).")
-    rows: torch.Tensor = given.to(torch.long)
-    for row, end in zip(rows, (relation[0], relation[2]), strict=True):
-        size = sizes[schema.node_types.index(end)]
-        if len(row) and (int(row.min()) < 0 or int(row.max()) >= size):
-            worst = int(row.max()) if int(row.max()) >= size else int(row.min())
-            raise InputError(
-                f"Expected {name}[{relation!r}].{key} to name rows of {end!r}, below {size} (got {worst})."
-            )
-    return rows + torch.tensor([[first[relation[0]]], [first[relation[2]]]])
+def _ends(data: HeteroData, relation: Relation, key: str, sizes: list[int], schema: Schema, name: str) -> torch.Tensor:
+    """Pairs of rows of the types at the ends of a relation, as rows of the whole graph."""
+    pairs, whole = data[relation].get(key), f"{name}[{relation!r}].{key}"
+    if pairs is None:
+        raise InputError(f"Expected `{whole}` [2, num_edges]; without edges it is `torch.zeros(2, 0).long()`.")
+    types = [schema.node_types.index(end) for end in (relation[0], relation[2])]
+    ends = read_ends(pairs, [sizes[t] for t in types], whole)
+    return torch.from_numpy(ends + np.array([[sum(sizes[:t])] for t in types]))
 
 
 def _side_by_side(parts: list[Any]) -> Any:
@@ -277,22 +233,17 @@ def _side_by_side(parts: list[Any]) -> Any:
 
 
 def _as_scipy(part: Any) -> sparse.csr_array:
-    if torch.is_tensor(part):
-        part = part.detach().cpu()
-        part = (part if part.layout == torch.strided else part.to_dense()).double().numpy()
-    return sparse.csr_array(part)
+    return sparse.csr_array(part.detach().cpu().to_dense().double().numpy() if torch.is_tensor(part) else part)
 
 
 def _take(x: Any, rows: torch.Tensor, columns: slice) -> torch.Tensor:
     """Rows and columns of stacked features, dense."""
-    if isinstance(x, torch.Tensor) and x.layout != torch.strided:
-        values, dtype = x.to_sparse_csr(), x.dtype
-        parts = values.values().double().numpy(), values.col_indices().numpy(), values.crow_indices().numpy()
-        taken = sparse.csr_array(parts, shape=tuple(x.shape))[rows.numpy()][:, columns]
-        return torch.from_numpy(taken.toarray()).to(dtype)
     if sparse.issparse(x):
         return torch.from_numpy(x[rows.numpy()][:, columns].toarray())
-    return torch.as_tensor(x)[rows][:, columns].contiguous()
+    x = torch.as_tensor(x)
+    listed = x if x.layout == torch.strided else x.to_sparse_coo()  # torch selects no rows of CSR
+    taken: torch.Tensor = listed.index_select(0, rows).to_dense()[:, columns]
+    return taken.contiguous()
 
 
 def _add_weights(stacked: Data, data: HeteroData, schema: Schema, counts: list[int]) -> None:
