@@ -226,7 +226,6 @@ def bless(scan):
     (scan / "manifest.json").write_text(json.dumps(manifest))
 
 
-
 def stored(name, change):
     """An array of a stored graph, another one."""
 

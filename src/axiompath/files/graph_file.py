@@ -223,7 +223,7 @@ def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
         known = ", ".join(key[:30] for key in list(values)[:8]) or "none that is known"
         raise InputError(f"Expected the arrays `x` and `edge_index` in {path} (got {known}).")
     parts = {"x": x} | {key: values[key] for key in ARRAYS[1:] if values.get(key) is not None}
-    names = {key: read_name_field(values.get(key), key, path) for key in NAME_FIELDS}
+    names = {key: _read_name_field(values.get(key), key, path) for key in NAME_FIELDS}
     data = Data(**{key: _tensor(value, key, path) for key, value in parts.items()})
     if data.x.dim() != 2:
         raise InputError(f"Expected `x` of shape [num_nodes, num_features] in {path} (got {tuple(data.x.shape)}).")
@@ -231,7 +231,7 @@ def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
         raise InputError(
             f"Expected a name for each of the {data.x.shape[0]} nodes in {path} (got {len(names['node_names'])} names)."
         )
-    relations = read_name_field(values.get(RELATIONS_CALLED), RELATIONS_CALLED, path)
+    relations = _read_name_field(values.get(RELATIONS_CALLED), RELATIONS_CALLED, path)
     if relations:
         data.relation_names = list(relations)
     return GraphFile(data, names["node_names"], names["class_names"])
@@ -248,38 +248,25 @@ def _tensor(value: Any, key: str, path: Path) -> torch.Tensor:
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), copy=False))
 
 
-def sparse_shape(values: dict[str, Any], path: Path) -> tuple[int, int]:
-    """Rows and columns of the sparse features in the x_ arrays, which must be of the right kinds."""
+def _sparse_features(values: dict[str, Any], path: Path) -> torch.Tensor:
+    """The sparse features in the x_ arrays, which must be of the right kinds and fit together."""
     with blamed(f"Expected a sparse matrix in the x_ arrays of {path} (they do not fit together)."):
-        data, indices, indptr, shape = (np.asarray(values[key]) for key in SPARSE)
-        are_whole = all(part.dtype.kind in "iu" for part in (indices, indptr, shape))
-        if (
-            not are_whole
-            or data.dtype.kind not in "biuf"
-            or any(part.ndim != 1 for part in (data, indices, indptr, shape))
-        ):
+        parts = data, indices, indptr, shape = [np.asarray(values[key]) for key in SPARSE]
+        are_whole = all(part.dtype.kind in "iu" for part in parts[1:]) and data.dtype.kind in "biuf"
+        if not are_whole or any(part.ndim != 1 for part in parts):
             raise InputError(
                 f"Expected numbers as x_data and whole numbers as x_indices, x_indptr and x_shape in {path} "
                 f"(got {data.dtype}, {indices.dtype}, {indptr.dtype} and {shape.dtype}, or other shapes)."
             )
         num_nodes, width = (int(n) for n in shape)
-        if len(indptr) != num_nodes + 1 or not 0 <= width < 2**31 or len(data) != len(indices):
-            raise Damaged("other lengths")
-        if not ascends(indptr, len(indices)):
-            raise Damaged("rows that end before they begin")
-        return num_nodes, width
-
-
-def _sparse_features(values: dict[str, Any], path: Path) -> torch.Tensor:
-    shape = sparse_shape(values, path)
-    with blamed(f"Expected a sparse matrix in the x_ arrays of {path} (they do not fit together)."):
-        data, indices, indptr = (np.asarray(values[key]) for key in SPARSE[:3])
-        matrix = sparse.csr_array((data.astype(np.float64), indices, indptr), shape=shape)
+        if len(indptr) != num_nodes + 1 or not 0 <= width < 2**31 or not ascends(indptr, len(indices)):
+            raise Damaged("other lengths, or rows that end before they begin")
+        matrix = sparse.csr_array((data.astype(np.float64), indices, indptr), shape=(num_nodes, width))
         matrix.check_format(full_check=True)
         return to_torch_csr(matrix, torch.float64 if data.dtype == np.float64 else torch.float32)
 
 
-def read_name_field(value: Any, key: str, path: Path) -> tuple[str, ...]:
+def _read_name_field(value: Any, key: str, path: Path) -> tuple[str, ...]:
     """Names in an array or a list; none where there is nothing."""
     if value is None:
         return ()

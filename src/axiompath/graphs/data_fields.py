@@ -158,10 +158,8 @@ def read_features(x: Any, name: str) -> Features:
         )
     refuse_complex(x, name)
     features: Features
-    if _is_tensor(x) and _is_sparse(x):
-        features = _from_torch_sparse(x, name)
-    elif sparse.issparse(x):
-        features = _from_scipy_sparse(x, name)
+    if sparse.issparse(x) or (_is_tensor(x) and _is_sparse(x)):
+        features = _from_sparse(x, name)
     else:
         features = _as_given(x) if _is_single(x) else np.asarray(to_numpy(x), dtype=np.float64)
     if features.ndim != 2:
@@ -202,45 +200,39 @@ def ascends(indptr: IntArray, num_entries: int) -> bool:
     return bool(len(indptr) and indptr[0] == 0 and indptr[-1] == num_entries and (indptr[1:] >= indptr[:-1]).all())
 
 
-def _from_scipy_sparse(x: Any, name: str) -> sparse.csr_array:
-    """Indices out of range would be written to, wherever that is."""
-    fault = ""
-    if x.format in ("csr", "csc") and not ascends(x.indptr, len(x.indices)):
-        fault = "rows that end before they begin"
-    elif hasattr(x, "check_format"):
-        try:
-            x.check_format(full_check=True)
-        except (ValueError, TypeError) as error:
-            fault = str(error)
-    if fault:
-        raise InputError(
-            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {x.shape} in which "
-            f"they do not: {fault})."
-        )
-    return sparse.csr_array(x, dtype=np.float64)
-
-
-def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
-    import torch
-
-    if x.dim() != 2:
+def _from_sparse(x: Any, name: str) -> sparse.csr_array:
+    """A sparse matrix of scipy or torch; indices out of range would be written to, wherever that is."""
+    if x.ndim != 2:
         raise InputError(
             f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
         )
     try:
-        if x.layout == torch.sparse_coo:  # indices out of range would be written to, wherever that is
-            x = torch.sparse_coo_tensor(x._indices(), x._values(), x.shape, check_invariants=True)
-        rows = x.detach().cpu().to_sparse_csr()
-        torch.sparse_csr_tensor(
-            rows.crow_indices(), rows.col_indices(), rows.values(), rows.shape, check_invariants=True
-        )
-    except RuntimeError as error:
+        matrix = _from_torch(x.detach().cpu()) if _is_tensor(x) else x
+        if matrix.format in ("csr", "csc") and not ascends(matrix.indptr, len(matrix.indices)):
+            raise ValueError("rows that end before they begin")
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        return sparse.csr_array(matrix, dtype=np.float64)
+    except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(
-            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {x.layout} of shape "
-            f"{tuple(x.shape)}: {error})."
+            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {tuple(x.shape)} in "
+            f"which they do not: {error})."
         ) from error
-    parts = (rows.values().double().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
-    return sparse.csr_array(parts, shape=tuple(x.shape))
+
+
+def _from_torch(x: torch.Tensor) -> Any:
+    """The same matrix as scipy has it, in the same layout."""
+    import torch
+
+    shape = tuple(x.shape)
+    if x.layout == torch.sparse_coo:
+        return sparse.coo_array((x._values().double().numpy(), tuple(x._indices().numpy())), shape=shape)
+    if x.layout == torch.sparse_csc:
+        parts = x.values().double().numpy(), x.row_indices().numpy(), x.ccol_indices().numpy()
+        return sparse.csc_array(parts, shape=shape)
+    x = x.to_sparse_csr()
+    parts = x.values().double().numpy(), x.col_indices().numpy(), x.crow_indices().numpy()
+    return sparse.csr_array(parts, shape=shape)
 
 
 def _is_tensor(value: Any) -> bool:
