@@ -474,6 +474,7 @@ def test_the_command_line_converts_and_explains_by_name(tables, tmp_path):
 MEASURE = """
 import json, sys
 import axiompath
+import axiompath.files.conversion
 
 def kilobytes(key):
     with open("/proc/self/status") as status:

@@ -165,12 +165,17 @@ def _check_indptr(indptr: IntArray, num_entries: int | None, path: Path) -> None
 
 def _check_edges(graph: StoredGraph) -> None:
     _check_indptr(graph.indptr, graph.num_edges, graph.folder / "indptr.npy")
-    for senders, receivers, weights in map_snapshot(graph).incoming().pieces():
-        ordered = bool(((np.diff(senders) >= 0) | (np.diff(receivers) > 0)).all())
-        if not ordered or (len(senders) and not 0 <= senders.min() <= senders.max() < graph.num_nodes):
+    edges = map_snapshot(graph).incoming()
+    for start, stop in edges.ranges():
+        part = slice(edges.indptr[start], edges.indptr[stop])
+        senders, weights = edges.senders[part], edges.values[part]
+        descends = np.flatnonzero(senders[1:] < senders[:-1]) + 1 + part.start  # only where another row begins
+        if not np.isin(descends, edges.indptr[start:stop]).all() or (
+            len(senders) and not 0 <= senders.min() <= senders.max() < graph.num_nodes
+        ):
             raise InputError(
                 f"Expected the senders of each node in ascending order, all of them nodes 0 to {graph.num_nodes - 1}, "
                 f"in {graph.folder / 'senders.npy'} (they are not); convert the graph again."
             )
-        if weights is not None and not np.isfinite(weights).all():
+        if not np.isfinite(weights).all():
             raise InputError(f"Expected finite weights in {graph.folder / 'weights.npy'} (got NaN or infinite ones).")
