@@ -13,6 +13,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError, WrongKind
+from ..storage.safe import Damaged
 from .schema import OF_EDGES, OF_NODES, Schema, name_of_field, relation_of_field
 
 if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
@@ -209,11 +210,11 @@ def _from_sparse(x: Any, name: str) -> sparse.csr_array:
     try:
         matrix = _from_torch(x.detach().cpu()) if _is_tensor(x) else x
         if matrix.format in ("csr", "csc") and not ascends(matrix.indptr, len(matrix.indices)):
-            raise ValueError("rows that end before they begin")
+            raise Damaged("rows that end before they begin")
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)
         return sparse.csr_array(matrix, dtype=np.float64)
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (Damaged, ValueError, TypeError, RuntimeError) as error:
         raise InputError(
             f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {tuple(x.shape)} in "
             f"which they do not: {error})."
