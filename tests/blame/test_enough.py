@@ -185,7 +185,8 @@ def test_a_budget_is_a_limit_and_never_worse_than_no_change(monkeypatch, afforda
             return affordable
 
         def margins(self, undone, *, all_of_them=True):
-            return np.array([-abs(values[tuple(sorted(some))] - values[0, 1, 2]) for some in undone.tolist()])
+            sets = [tuple(sorted(place for place in some if place >= 0)) for some in undone.tolist()]
+            return np.array([-abs(values[some] - values[0, 1, 2]) for some in sets])
 
     assert [enough.find_best(Game(), number, [])[0].tolist() for number in (1, 2, 3)] == [[], [0, 1], [0, 1, 2]]
 

@@ -7,8 +7,8 @@ search is that of `fewest`: every set of one change, of two, ... while they can 
 do; beyond, greedy and blame's own order, with what is not needed taken away again and two exchanged for one.
 
 With a budget n instead, the set of at most n changes that leaves least, which may be none: all sets where they can be
-afforded, else the best few of each size, one change added at a time (a single one is greedy), and blame as starts, each
-improved by exchanging one change for another until none helps; what is not needed is left out.
+afforded; else no change and blame's largest as starts, each improved by one change more, by one for another and by one
+less until none helps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..storage.codec import FileForm, Finite, require
 from .blame import blame_target
 from .cost import TooDear
 from .engine import SubsetEngine
-from .fewest import extend_sets, find_fewest, sets_of_size
+from .fewest import find_fewest, sets_of_size
 from .goal import UndoGoal
 from .records import ChosenChanges, chosen_fields
 from .root import Root
@@ -40,8 +40,6 @@ OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
 ROUGH = 0.05  # errors of blame as a start, in shares of the change
 LEAST_SHARE = -1e300  # of a change, that a saved record may hold
 GAIN = 1e-12  # shares of the change: an exchange that gains less is none
-GROWN = 16  # sets of a size that are grown on from, at most
-OF_GROWN = 1 / 4  # share of the effort that is left, that growing them may take
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -153,23 +151,23 @@ def enough_of_target(
 def find_best(search: TriedSets, number: int, orders: list[IntArray]) -> tuple[IntArray, bool]:
     """The best set of at most this size, as indices of the changes; and whether every such set was tried."""
     starts = [np.concatenate([order, np.setdiff1d(search.free, order)])[:number] for order in (*orders, search.free)]
-    best = _Best(search.free[:0])
+    best, proved = _Best(search.free[:0]), False
     try:
         if search.affords(sum(math.comb(len(search.free), size) for size in range(number + 1))):
             for size in range(number + 1):
                 for sets in sets_of_size(search.free, size):
                     best.offer(sets, search.margins(sets))
-            return np.sort(best.chosen), True
-        for sets in (search.free[None, :0], np.stack(starts)):
-            best.offer(sets, search.margins(sets))
-        sets = np.stack([_grow(search, number, best), *starts[:-1]])
-        margins = search.margins(sets)
-        for place in np.argsort(-margins, kind="stable").tolist():  # the best one first: the time may end
-            _exchange(search, sets[place], best)
-        _leave_out(search, best)
+            proved = True
+        else:
+            sets = np.stack([np.full(number, -1), *starts])
+            margins = search.margins(sets)
+            best.offer(sets, margins)
+            _climb(search, sets[0], best)
+            for place in np.argsort(-margins[1:-1], kind="stable").tolist():  # the best one first: the time may end
+                _climb(search, starts[place], best)
     except OutOfTime:
         pass
-    return np.sort(best.chosen), False
+    return np.sort(best.chosen[best.chosen >= 0]), proved
 
 
 class _Best:
@@ -186,44 +184,24 @@ class _Best:
         return sets[place], float(margins[place])
 
 
-def _grow(search: TriedSets, number: int, best: _Best) -> IntArray:
-    """So many changes, one after the other, from the best few sets of each size.
+def _climb(search: TriedSets, chosen: IntArray, best: _Best) -> None:
+    """One change more, and where none helps one for another or one less: each time what helps the most.
 
-    Those that help the most by themselves are offered at once, for the time may end before they are grown together.
+    `chosen` holds places among the changes, -1 for none.
     """
-    width = GROWN
-    while width > 1 and not search.affords(width * len(search.free) * (number - 1), OF_GROWN):
-        width //= 2
-    beam = np.zeros((1, 0), dtype=np.int64)
-    for size in range(number):
-        longer = extend_sets(beam, search.free)
-        margins = search.margins(longer, all_of_them=False)
-        order = np.argsort(-margins, kind="stable")
-        if size == 0:
-            single = longer[order[:number], 0]
-            best.offer(single[None], search.margins(single[None]))
-        beam = longer[order[:width]]
-        best.offer(longer, margins)
-    return np.asarray(beam[0])
-
-
-def _exchange(search: TriedSets, chosen: IntArray, best: _Best) -> None:
-    """One change for another, each time the exchange that helps the most, until none does."""
     _, margin = best.offer(chosen[None], search.margins(chosen[None]))
-    while len(chosen) < len(search.free) and search.left > 0:
-        others = np.setdiff1d(search.free, chosen)
-        sets = np.repeat(chosen[None], len(chosen) * len(others), axis=0)
-        sets[np.arange(len(sets)), np.repeat(np.arange(len(chosen)), len(others))] = np.tile(others, len(chosen))
+    adding = True
+    while search.left > 0:
+        others, free = np.setdiff1d(search.free, chosen), np.flatnonzero(chosen < 0)[:1]
+        adding &= len(free) > 0
+        slots = free if adding else np.append(np.flatnonzero(chosen >= 0), free)
+        values = others if adding else np.append(others, -1)
+        sets = np.repeat(chosen[None], len(slots) * len(values), axis=0)
+        sets[np.arange(len(sets)), np.repeat(slots, len(values))] = np.tile(values, len(slots))
         other, gained = best.offer(sets, search.margins(sets, all_of_them=False))
-        if not gained > margin + GAIN:
+        if gained > margin + GAIN:
+            chosen, margin, adding = other, gained, True
+        elif adding:
+            adding = False
+        else:
             return
-        chosen, margin = other, gained
-
-
-def _leave_out(search: TriedSets, best: _Best) -> None:
-    """One change after the other, as long as that leaves less of the prediction's change."""
-    size = len(best.chosen) + 1
-    while 0 < len(best.chosen) < size:
-        size = len(best.chosen)
-        sets = np.stack([np.delete(best.chosen, place) for place in range(size)])
-        best.offer(sets, search.margins(sets))

@@ -41,7 +41,6 @@ class _Known:
 
     def __init__(self, search: TriedSets) -> None:
         self.costs = search.costs
-        self.rough: IntArray | None = None  # the cheapest that the evaluator found so far; not judged yet
         self.best: IntArray | None = None  # judged by the user's own model
         self.best_cost = math.inf
         self.alternatives: tuple[IntArray, ...] = ()
@@ -49,15 +48,6 @@ class _Known:
         self.tried = -1  # all sets of so many changes were tried
         self.excluded = -1  # none of so many does it
         self.doubtful = False  # whether some are so near that the model itself would have to be asked
-
-    def note(self, sets: IntArray, margins: FloatArray, near: float) -> None:
-        """Remember the cheapest of these that does it, for the case that the time ends."""
-        able = np.flatnonzero(margins > near)
-        if len(able):
-            cost = np.where(sets[able] >= 0, self.costs[sets[able]], 0.0).sum(axis=1)
-            place = able[np.lexsort((-margins[able], cost))[0]]
-            if self.rough is None or cost.min() < float(self.costs[self.rough].sum()):
-                self.rough = sets[place][sets[place] >= 0]
 
     def offer(self, some: IntArray | None) -> bool:
         """Keep a set that the user's model agreed with, where it is cheaper."""
@@ -77,14 +67,14 @@ def find_fewest(search: TriedSets, *, every: bool = False, starts: Sequence[Sequ
     known = _Known(search)
     try:
         if len(free) > MANY:
-            _halve(search, known)
+            _halve(search)
         beam = _try_sizes(search, cheapest, known, every=every)
         if cheapest[known.tried + 1] < known.best_cost:
             _search_on(search, beam, known, starts)
     except OutOfTime:
         pass
     if known.tried < len(free):  # whatever the time: what was seen on the way, else all of them at once
-        _offer_first(search, [free[:0] if known.rough is None else known.rough, free], known)
+        _offer_first(search, [free[:0] if search.rough is None else search.rough, free], known)
     complete = cheapest[known.tried + 1] >= known.best_cost  # whatever has more changes than were tried costs as much
     return Fewest(
         free[:0] if known.best is None else known.best,
@@ -115,7 +105,7 @@ def _say(known: _Known, num_free: int, *, complete: bool, plain: bool) -> str:
     return f"No set of up to {known.excluded} is enough; larger ones were searched in part, so a {fewer} set may exist."
 
 
-def _halve(search: TriedSets, known: _Known) -> None:
+def _halve(search: TriedSets) -> None:
     """A small set in few evaluations, by delta debugging: only a part, or all but a part, of ever smaller parts."""
     chosen, num_parts = search.free, 2
     while len(chosen) > 1 and search.left >= search.seconds / 2 - GRACE:
@@ -125,7 +115,6 @@ def _halve(search: TriedSets, known: _Known) -> None:
             inside[number, part] = True
         sets = np.where(np.concatenate([inside, ~inside]), chosen[None], -1)
         margins = search.margins(sets)
-        known.note(sets, margins, search.near)
         single, without = margins[:num_parts], margins[num_parts:]
         if single.max() > 0:
             chosen, num_parts = chosen[inside[int(single.argmax())]], 2
@@ -141,7 +130,7 @@ def _try_sizes(search: TriedSets, cheapest: FloatArray, known: _Known, *, every:
     """All sets of a size, one size after the other; the best of the last size, to go on from."""
     beam, size = np.zeros((1, 0), dtype=np.int64), 0
     while cheapest[size] < known.best_cost and search.affords(math.comb(len(search.free), size)):
-        sets, margins = _try_whole(search, size, known)
+        sets, margins = _try_whole(search, size)
         hit, passed = search.first_that_holds(sets, margins)
         known.doubtful |= passed
         found = known.offer(hit)
@@ -156,13 +145,12 @@ def _try_sizes(search: TriedSets, cheapest: FloatArray, known: _Known, *, every:
     return beam
 
 
-def _try_whole(search: TriedSets, size: int, known: _Known) -> tuple[IntArray, FloatArray]:
+def _try_whole(search: TriedSets, size: int) -> tuple[IntArray, FloatArray]:
     """Of all sets of a size those that do it, or nearly, and the nearest of the others; with their margins."""
     kept_sets: list[IntArray] = []
     kept_margins: list[FloatArray] = []
     for sets in sets_of_size(search.free, size):
         margins = search.margins(sets)
-        known.note(sets, margins, search.near)
         able = np.flatnonzero(margins > -search.near)
         some = np.union1d(able, np.argsort(-margins, kind="stable")[:BEAM])
         kept_sets.append(sets[some])
@@ -194,7 +182,7 @@ def _search_on(search: TriedSets, beam: IntArray, known: _Known, starts: Sequenc
 
 def _offer_reduced(search: TriedSets, chosen: IntArray, known: _Known) -> None:
     """A set without what is not needed, where the user's model agrees; else as it is."""
-    _offer_first(search, [_reduce(search, chosen, known), chosen], known)
+    _offer_first(search, [_reduce(search, chosen), chosen], known)
 
 
 def _offer_first(search: TriedSets, sets: list[IntArray], known: _Known) -> None:
@@ -217,7 +205,7 @@ def _improve(search: TriedSets, known: _Known, starts: Sequence[Sequence[int]]) 
     """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
     for order in _orders(search, starts):
         full = np.concatenate([order[np.isin(order, search.free)], np.setdiff1d(search.free, order)])
-        size = _first_prefix(search, full, known)
+        size = _first_prefix(search, full)
         if size:
             _offer_reduced(search, full[:size], known)
 
@@ -234,14 +222,13 @@ def _orders(search: TriedSets, starts: Sequence[Sequence[int]]) -> Iterator[IntA
     yield np.asarray(chosen[0])
 
 
-def _first_prefix(search: TriedSets, order: IntArray, known: _Known) -> int:
+def _first_prefix(search: TriedSets, order: IntArray) -> int:
     """How many of an order have to be undone until it is done; 0 for never. Short ones are tried first."""
     tried, size = 0, PREFIXES
     while tried < len(order):
         length = np.arange(tried + 1, min(size, len(order)) + 1)
         prefixes = np.where(np.arange(length[-1])[None] < length[:, None], order[: length[-1]][None], -1)
         margins = search.margins(prefixes)
-        known.note(prefixes, margins, search.near)
         hits = np.flatnonzero(margins > 0)
         if len(hits):
             return int(length[hits[0]])
@@ -249,12 +236,11 @@ def _first_prefix(search: TriedSets, order: IntArray, known: _Known) -> int:
     return 0
 
 
-def _reduce(search: TriedSets, chosen: IntArray, known: _Known) -> IntArray:
+def _reduce(search: TriedSets, chosen: IntArray) -> IntArray:
     """Without what is not needed: the dearest first, then what costs the least margin."""
     while len(chosen) > 1:
         without = np.stack([np.delete(chosen, i) for i in range(len(chosen))])
         margins = search.margins(without)
-        known.note(without, margins, search.near)
         able = np.flatnonzero(margins > 0)
         if not len(able):
             swapped = _swap(search, chosen)

@@ -56,6 +56,7 @@ class TriedSets:
         self.at_a_time = FIRST_AT_A_TIME if evaluator.by_network else 1
         if math.isinf(seconds):  # no time has to be kept
             self.at_a_time = SETS_AT_A_TIME
+        self.rough: IntArray | None = None  # the cheapest that the evaluator found so far, whether judged or not
         self.anyhow = math.inf  # seconds that the network takes however few sets it is asked about
 
     @property
@@ -105,6 +106,7 @@ class TriedSets:
             self.spent_trying += took
             self.scale = max(self.scale, float(np.abs(logits).max(initial=0.0)))
             found.append(self.goal.margin(logits))
+            self._note(some, found[-1])
             start += len(some)
             self.anyhow = min(self.anyhow, took) if self.evaluator.by_network else 0.0
             may_take = max(SECONDS_AT_A_TIME, self.anyhow)
@@ -112,6 +114,15 @@ class TriedSets:
             if not math.isinf(self.seconds) and (len(some) == self.at_a_time or fits < self.at_a_time):
                 self.at_a_time = max(1, min(fits, GROWTH * self.at_a_time))
         return np.concatenate(found)
+
+    def _note(self, sets: IntArray, margins: FloatArray) -> None:
+        """Remember the cheapest of these that does it, for the case that the time ends."""
+        able = np.flatnonzero(margins > self.near)
+        if len(able):
+            cost = np.where(sets[able] >= 0, self.costs[sets[able]], 0.0).sum(axis=1)
+            place = able[np.lexsort((-margins[able], cost))[0]]
+            if self.rough is None or cost.min() < float(self.costs[self.rough].sum()):
+                self.rough = sets[place][sets[place] >= 0]
 
     def check(self) -> None:
         """Raise OutOfTime where the time is over."""
