@@ -11,7 +11,7 @@ from axiompath.explain import question, walks
 from axiompath.explain.explanation import DISAGREEMENT
 from axiompath.graphs import sample, windows
 from axiompath.graphs.labels import ABSENT, ANY
-from axiompath.scan import facts, plan, work
+from axiompath.scan import effects, plan, work
 from axiompath.selection import METHODS
 from axiompath.sequences import training, watch
 from axiompath.storage import safe
@@ -42,7 +42,7 @@ NUMBERS = [
     ("docs/selection.md", f"the fewest paths, {question.MOST_PATHS} at most, that explain nine tenths of the change "
      f"(`until={question.ENOUGH}`"),
     ("docs/how-to-blame.md", f"All subsets are tried for up to {ALWAYS_EXACT} changes within the receptive field"),
-    ("docs/how-to-blame.md", f"more than {facts.MOST_ROWS // 10**6} million pairs of a change and a prediction"),
+    ("docs/how-to-blame.md", f"more than {effects.MOST_ROWS // 10**6} million pairs of a change and a prediction"),
     ("docs/reading-the-numbers.md", f"warn where that is more than {100 * DISAGREEMENT:.0f} percentage points less"),
     ("docs/how-to-data-or-model.md", f"with −{-ABSENT} before its leaf"),
     ("docs/reading-the-numbers.md", f"is written with {ANY} before its end"),

@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # `as` marks a name as exported, for type checkers
     from .scan.scan import Scan as Scan
     from .scan.scan import read_scan as read_scan
     from .scan.scan import read_scans as read_scans
-    from .scan.tally import Tally as Tally
+    from .scan.scan_blame import ScanBlame as ScanBlame
     from .sequences.scans import scan_sequence as scan_sequence
     from .sequences.stories import Stories as Stories
     from .sequences.stories import build_stories as build_stories
@@ -90,7 +90,7 @@ _HOMES = {
     "scan.flips": "StepSummary",
     "scan.parts": "Failure",
     "scan.scan": "Scan read_scan read_scans",
-    "scan.tally": "Tally",
+    "scan.scan_blame": "ScanBlame",
     "sequences.scans": "scan_sequence",
     "sequences.stories": "Stories build_stories",
     "sequences.story": "Story",
@@ -103,6 +103,7 @@ _FORMER = {
     "PyGAlgorithm": "pyg.PyGAlgorithm",
     "UnreadableModel": "readers.UnreadableModel",
     "Origin": "storage.origin.Origin",
+    "Tally": "ScanBlame",
     "Selection": "selection.Selection",
     "build_scan_report": "build_report",
     "build_story_report": "build_report",

@@ -42,7 +42,8 @@ from .paths.attribution import Attribution
 from .readers import ModelCall, Usage
 from .scan.flips import FLIP_SECONDS, check_flip_seconds
 from .scan.plan import Thresholds
-from .scan.scan import Engine, Scan, scan_session
+from .scan.run import Engine
+from .scan.scan import Scan, scan_session
 from .selection import DEFAULT_METHOD
 from .session import Session, open_session
 from .storage.memory import parse_memory

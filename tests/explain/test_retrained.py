@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -25,8 +26,7 @@ from axiompath.explain.walks import count_all_paths, walk_rows
 from axiompath.graphs.labels import ABSENT
 from axiompath.metrics import kl_divergence
 from axiompath.network.layers import run_network
-from axiompath.scan.facts import read_blame_tables, read_facts
-from axiompath.scan.folder import BLAME_TABLES
+from axiompath.scan.effects import Effects
 from axiompath.sequences.story import Story
 from support.effort import examples
 from support.evolutions import aligned, any_networks, gcn_models, graph_pairs
@@ -416,27 +416,28 @@ def test_a_scan_with_blame_has_the_model_among_the_changes(tmp_path):
     before, after = evolve(3, 5)
     _, _, explainer = opened(("gcn", "gcn3"), before, after)
     scan = explainer.scan(tmp_path / "scan", min_kl=0, progress=False, workers=1, blame=True)
-    facts = read_facts(scan.folder, scan.manifest["blame"])
+    table = pq.read_table(scan.folder / "blame" / "facts-000000.parquet")
+    effects = Effects(*(column.to_numpy() for column in table.columns))
     model = int(explainer.changes().id.iloc[-1])
-    for place, target in enumerate(read_blame_tables(scan.folder, scan.manifest["blame"], BLAME_TABLES)[1].target):
+    for place, target in enumerate(pq.read_table(scan.folder / "blamed.parquet").column("target").to_pylist()):
         blame = explainer.blame(target)
         shares = dict(zip((ids[0] for ids in blame.changes), blame.prob_shares, strict=True))
-        mine = np.flatnonzero(facts.targets == place)
-        assert set(shares) == set(facts.changes[mine])
+        mine = np.flatnonzero(effects.target == place)
+        assert set(shares) == set(effects.change[mine])
 
         def told(undo, blame=blame, target=target):
             return special.softmax(explainer.what_if(target, undo=undo))[blame.class_after]
 
         for pair in mine.tolist():
-            number = int(facts.changes[pair])
+            number = int(effects.change[pair])
             if number == model:
-                assert facts.left_out[pair] == facts.put_in[pair] == pytest.approx(shares[model], abs=1e-9)
-                assert facts.restores[pair] == (
+                assert effects.left_out[pair] == effects.put_in[pair] == pytest.approx(shares[model], abs=1e-9)
+                assert effects.restores[pair] == (
                     np.argmax(explainer.what_if(target, undo=[model])) == blame.class_before != blame.class_after
                 )
                 continue
             gone = [told(besides) - told([number, *besides]) for besides in ([], [model])]
-            assert facts.left_out[pair] == pytest.approx(np.mean(gone), abs=1e-9)
+            assert effects.left_out[pair] == pytest.approx(np.mean(gone), abs=1e-9)
     tally = scan.blame()
     assert "model retrained" in tally.to_frame().kind.tolist()
     assert tally.num_changes == len(explainer.changes())

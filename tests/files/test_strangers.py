@@ -28,7 +28,7 @@ from axiompath.files import graph_file, tables, tensors
 from axiompath.files.tables import read_table
 from axiompath.files.tensors import read_tensors
 from axiompath.graphs import stored
-from axiompath.scan.flat import read_flat
+from axiompath.scan.part_table import read_arrays
 from axiompath.scan.parts import read_row
 from axiompath.storage import safe
 from axiompath.storage.safe import MAX_BYTES, MAX_NESTED, SMALL, Damaged, bound_growth, parse_json
@@ -398,7 +398,8 @@ def test_no_flipped_bit_in_the_footer_of_a_table_ends_the_process(tmp_path):
 
 def test_no_flipped_bit_in_the_footer_of_a_part_ends_the_process(case):
     path = case / "scan/parts/part-000000.parquet"
-    assert_flips_end_no_process(path, lambda path: (read_flat(path), read_row(path, 0)), examples(300))
+    task = axiompath.read_scan(case / "scan").task
+    assert_flips_end_no_process(path, lambda path: (read_arrays(path, task), read_row(path, 0)), examples(300))
 
 
 def test_odd_labels_are_words(tmp_path):

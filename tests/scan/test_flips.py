@@ -11,6 +11,7 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath import InputError
+from axiompath.blame.brief import Cause
 from axiompath.datasets import drifting_events
 from axiompath.explain.moved import find_flipped
 from axiompath.scan import flips as flips_file
@@ -36,7 +37,7 @@ def test_every_flip_has_its_brief(explainer, tmp_path):
     assert 0 < found.by_time <= found.moved * 1.5
     assert found.changes["edge expired"] == (scan.changes().kind == "edge expired").sum()
     table = pd.read_parquet(scan.folder / "flips.parquet")
-    assert table.columns.tolist() == flips_file.COLUMNS.names
+    assert table.columns.tolist() == flips_file.FLIP_COLUMNS.names
     assert table.headline.tolist() == [brief.headline for brief in found.flips]
     held = json.loads((scan.folder / "summary.json").read_text())
     assert held["flips"][0]["sentences"][0] == found.flips[0].headline
@@ -87,8 +88,8 @@ def test_the_fields_of_the_files_are_documented():
 
     assert {*names(first)} == {*flips_file.SUMMARY_FORM.head, *(field.name for field in fields(flips_file.StepSummary))}
     listed = names(second)
-    assert {*listed} == {*flips_file.COLUMNS.names}
-    for field in flips_file.COLUMNS:
+    assert {*listed} == {*flips_file.FLIP_COLUMNS.names}
+    for field in flips_file.FLIP_COLUMNS:
         assert listed[field.name].startswith("list") or listed[field.name] == str(field.type)
     row = next(line for line in second.splitlines() if line.startswith("| `causes`"))
-    assert {*re.findall(r"`(\w+)`", row)} - {"causes"} == {field.name for field in flips_file.CAUSE}
+    assert {*re.findall(r"`(\w+)`", row)} - {"causes"} == {field.name for field in fields(Cause)}

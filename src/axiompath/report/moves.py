@@ -2,7 +2,7 @@
 
 A prediction v moved by m_v, of the probability of what is predicted now, or of its value. A unit carried its share of
 that times the sign of m_v, so that what held v back counts against it; over units that sums to |m_v|. Units are single
-changes where the scan has blame of them (`facts`), else the causes in the briefs of its flips, whose shares are exact.
+changes where the scan has blame of them (`shares`), else the causes in the briefs of its flips, whose shares are exact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..blame.groups import label_rows, number_groups
 from ..graphs.changes import EDGES_GONE, MODEL_RETRAINED, NODE_ADDED, NODES_GONE, TIME_PASSED, name_kinds
 from ..graphs.labels import ONE_WAY, TO
 from ..scan.flips import StepSummary
-from ..scan.tally import Facts, estimate_shares
+from ..scan.scan_blame import ChangeShares
 
 CHANGES, FLIPS = "changes", "flips"  # what the units are
 BESIDE = {MODEL_RETRAINED: "the retrained model", TIME_PASSED: "the passing of time"}
@@ -51,11 +51,10 @@ class Moves:
         return float(self.moved.sum())
 
 
-def moves_of_facts(facts: Facts, targets: pd.DataFrame, units: pd.DataFrame, names: dict[int, str]) -> Moves:
+def moves_of_shares(known: ChangeShares, units: pd.DataFrame, names: dict[int, str]) -> Moves:
     """Of single changes, as `Scan.blame` estimates them."""
-    moved_by = (targets.told_after - targets.told_before).to_numpy()
-    carried = estimate_shares(facts, moved_by) * np.sign(moved_by)[facts.targets]
-    return Moves(units, facts.changes, facts.targets, carried, np.abs(moved_by), CHANGES, names)
+    carried = known.shares * np.sign(known.moved_by)[known.targets]
+    return Moves(units, known.changes, known.targets, carried, np.abs(known.moved_by), CHANGES, names)
 
 
 def moves_of_blames(blames: Sequence[Blame], units: pd.DataFrame, names: dict[int, str]) -> Moves:

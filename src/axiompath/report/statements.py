@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..scan.tally import TENTH
+from ..scan.scan_blame import TENTH
 from .moves import Moves, count_changes_of, tone_of
 from .page import number
 

@@ -18,10 +18,10 @@ from ..explain.neighbourhood import ADDED, KEPT, REMOVED
 from ..graphs.changes import EDGE_ADDED, EDGES_GONE
 from ..graphs.places import Target
 from ..outputs import BINARY, NO_YES, VALUE, Output
-from ..scan.flat import Flat, read_flat
-from ..scan.folder import MOVED
-from ..scan.scan import Scan, read_blame_of
-from .moves import Moves, list_units, moves_of_facts, moves_of_flips, name_nodes
+from ..scan.part_table import PartArrays, read_arrays
+from ..scan.scan import Scan
+from ..scan.tables import MOVED
+from .moves import Moves, list_units, moves_of_flips, moves_of_shares, name_nodes
 from .statements import CauseSummary, find_causes
 
 
@@ -73,7 +73,7 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
     asked = scan.manifest.get("question")
     objective = asked.get("objective") if isinstance(asked, dict) else None
     for path, part in scan.files():
-        flat = read_flat(path)
+        flat = read_arrays(path, scan.task)
         if len(flat.rows):
             output.check_width(flat.logits_before.shape[1], str(path))
         slopes = output.slopes(flat.classes[:, 1], flat.logits_before, flat.logits_after)
@@ -93,10 +93,9 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
     }  # fmt: skip
     moves, error, places = None, None, np.zeros(0, dtype=np.int64)
     if changes is not None:
-        facts = read_blame_of(scan)
         units, called = list_units(changes, _class_of(scan), by), name_nodes(changes)
-        if facts is not None:
-            moves, error = moves_of_facts(facts[0], facts[1][1], units, called), scan.blame().error
+        if scan.shares is not None:
+            moves, error = moves_of_shares(scan.shares, units, called), scan.shares.error
             places = np.full(max(first, len(moves.moved)), -1)
             places[rows["place"]] = np.arange(len(rows["place"]))
             places = places[: len(moves.moved)]
@@ -134,7 +133,9 @@ def class_names_of(scan: Scan) -> dict[int, str]:
     return found
 
 
-def _columns(flat: Flat, output: Output, objective: Any, moved: FloatArray, by_cause: FloatArray) -> dict[str, Any]:
+def _columns(
+    flat: PartArrays, output: Output, objective: Any, moved: FloatArray, by_cause: FloatArray
+) -> dict[str, Any]:
     """What the table of all predictions shows."""
     ends = (flat.logits_after, flat.logits_before)
     whole = output.divergence(*(ends[::-1] if objective == "necessity" else ends))

@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +22,21 @@ import pandas as pd
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from ..blame.brief import Brief, Cause, brief_target
+from ..blame.brief import Brief, Cause, LeastUndo, brief_target
 from ..blame.engine import SubsetEngine
 from ..blame.root import Root
-from ..errors import InputError, Notice, TooLarge
+from ..errors import InputError, Notice
 from ..explain.moved import find_flipped
 from ..explain.question import is_number
 from ..graphs.changes import CHANGES
 from ..session import Session
 from ..storage import parquet
 from ..storage.codec import Count, FileForm, Finite, Text, decode, to_plain
+from ..storage.columns import columns_of
 from ..storage.safe import read_json
 from ..storage.writing import file_digest, write_text
 from .run import HandoverError, pack
+from .work import Load
 
 FLIPS, SUMMARY = FLIP_FILES = "flips.parquet", "summary.json"
 SUMMARY_FORM = FileForm("summary", 1, remedy="run the scan again")
@@ -45,23 +47,33 @@ FIGURES = ("flips", "moved", "explained", "reached", "by_time", *OF_CHANGES)  # 
 WORTH_A_LOOK = 5  # predictions that have a brief, flips or not
 FEW = 8  # flips, for which no worker is started
 WORKER_BYTES = 400e6  # of a worker that has loaded what running a model needs
-CAUSE = pa.struct(
-    [
-        ("words", pa.string()), ("kind", pa.string()), ("reason", pa.string()), ("node", pa.int64()),
-        ("num_changes", pa.int64()), ("share", pa.float64()), ("changes", pa.list_(pa.int64())),
-        ("node_name", pa.string()),
-    ]
-)  # fmt: skip
-COLUMNS = pa.schema(
-    [
-        ("target", pa.int64()), ("partner", pa.int64()), ("name", pa.string()),
-        ("answer_before", pa.string()), ("answer_after", pa.string()),
-        ("before", pa.float64()), ("after", pa.float64()),
-        ("by_time", pa.float64()), ("num_in_sight", pa.int64()), ("num_enough", pa.int64()),
-        ("headline", pa.string()), ("cause", pa.string()), ("remedy", pa.string()), ("causes", pa.list_(CAUSE)),
-        ("undo", pa.list_(pa.int64())), ("num_undo", pa.int64()), ("restored", pa.bool_()), ("proved", pa.bool_()),
-    ]
-)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FlipRow:
+    """A row of flips.parquet."""
+
+    target: int
+    partner: int | None  # the second end of a link
+    name: str
+    answer_before: str
+    answer_after: str
+    before: float
+    after: float
+    by_time: float
+    num_in_sight: int
+    num_enough: int
+    headline: str
+    cause: str
+    remedy: str
+    causes: tuple[Cause, ...]
+    undo: tuple[int, ...]
+    num_undo: int
+    restored: bool
+    proved: bool
+
+
+FLIP_COLUMNS = pa.schema(list(columns_of(FlipRow).items()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +99,7 @@ class StepSummary:
 
 
 @dataclass(frozen=True, eq=False)
-class FlipLoad:
+class FlipLoad(Load):
     """What a worker needs to brief any part of the flips; each part is a file of records."""
 
     engine: SubsetEngine
@@ -97,10 +109,8 @@ class FlipLoad:
     folder: Path
     deadline: float  # on the clock that all processes of a machine share
 
-    @property
-    def idle_bytes(self) -> float:
-        """Bytes that a worker takes which has nothing to do."""
-        return WORKER_BYTES
+    idle_bytes = WORKER_BYTES
+    remedy = "flip_seconds=0 leaves blame and undo of flips out"
 
     def need_of(self, part: int) -> float:
         """Bytes that a worker takes at most for a part, the worker itself included."""
@@ -120,14 +130,6 @@ class FlipLoad:
                 found.append(brief.to_dict())
         write_text(self.folder / f"{number:06d}.json", json.dumps(found))
         return number
-
-    def rescue(self, part: int, single: Callable[[int], Any]) -> None:
-        """Nothing smaller than a part is done; whoever killed the workers has to be stopped first."""
-        del single
-        raise TooLarge(
-            f"Expected workers to survive part {part} of the flips (several died at it, for want of memory as a rule); "
-            "flip_seconds=0 leaves blame and undo of flips out."
-        )
 
 
 def brief_flips(
@@ -194,40 +196,28 @@ def summarise(held: dict[str, Any], changes: pd.DataFrame, seconds: float, brief
 
 def write_summary(folder: Path, summary: StepSummary) -> dict[str, str]:
     """flips.parquet and summary.json; the digests of both, by name."""
-    schema = parquet.with_notes(COLUMNS, {"scan": summary.scan})
-    rows = [describe_flip(brief) for brief in summary.flips]
+    schema = parquet.with_notes(FLIP_COLUMNS, {"scan": summary.scan})
+    rows = [to_plain(describe_flip(brief)) for brief in summary.flips]
+    for cause in (cause for row in rows for cause in row["causes"]):
+        cause["node"] = None if cause["node"] < 0 else cause["node"]
     digest = parquet.write_parquet(folder / FLIPS, [pa.Table.from_pylist(rows, schema=schema)], schema)
-    held = {**SUMMARY_FORM.head, **to_plain_summary(summary)}
+    held: dict[str, Any] = {**SUMMARY_FORM.head, **to_plain(summary)}
+    for plain, brief in zip(held["flips"] + held["others"], summary.flips + summary.others, strict=True):
+        plain |= {"sentences": [brief.headline, brief.cause, brief.remedy]}
     write_text(folder / SUMMARY, json.dumps(held) + "\n")
     return {FLIPS: digest, SUMMARY: file_digest(folder / SUMMARY)}
 
 
-def to_plain_summary(summary: StepSummary) -> dict[str, Any]:
-    """Plain values; each flip with its sentences, which are made of its fields."""
-    plain: dict[str, Any] = to_plain(summary)
-    for held, brief in zip(plain["flips"] + plain["others"], summary.flips + summary.others, strict=True):
-        held |= {"sentences": [brief.headline, brief.cause, brief.remedy]}
-    return plain
-
-
-def describe_flip(brief: Brief) -> dict[str, Any]:
+def describe_flip(brief: Brief) -> FlipRow:
     """A row of flips.parquet."""
     ends = brief.target if isinstance(brief.target, tuple) else (brief.target, None)
-    undo = brief.undo
-    return {
-        "target": ends[0], "partner": ends[1], "name": brief.name,
-        "answer_before": brief.class_name(brief.class_before), "answer_after": brief.class_name(brief.class_after),
-        "before": brief.before, "after": brief.after, "by_time": brief.by_time,
-        "num_in_sight": brief.num_in_sight, "num_enough": brief.num_enough,
-        "headline": brief.headline, "cause": brief.cause, "remedy": brief.remedy,
-        "causes": [_describe_cause(cause) for cause in brief.causes],
-        "undo": [] if undo is None else list(undo.changes), "num_undo": 0 if undo is None else undo.num_changes,
-        "restored": undo is not None and undo.restored, "proved": undo is not None and undo.proved,
-    }  # fmt: skip
-
-
-def _describe_cause(cause: Cause) -> dict[str, Any]:
-    return {**asdict(cause), "changes": list(cause.changes), "node": None if cause.node < 0 else cause.node}
+    answers = [brief.class_name(label) for label in (brief.class_before, brief.class_after)]
+    undo = brief.undo or LeastUndo("", (), 0, restored=False, proved=False)
+    return FlipRow(
+        ends[0], ends[1], brief.name, answers[0], answers[1], brief.before, brief.after, brief.by_time,
+        brief.num_in_sight, brief.num_enough, brief.headline, brief.cause, brief.remedy, brief.causes,
+        undo.changes, undo.num_changes, undo.restored, undo.proved,
+    )  # fmt: skip
 
 
 def read_summary(folder: Path) -> StepSummary:

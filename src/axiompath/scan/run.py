@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,8 +35,11 @@ from loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
 from ..errors import InputError, Notice
 from ..native.threads import limit_cores, num_cores
-from .work import Load
+from ..storage.memory import show_bytes
+from .work import PROCESS_BYTES, Load
 
+ENGINES = ("local", "ray")
+MIN_MEMORY = 200e6  # bytes: a worker, and something to work with
 PART_BYTES = 5e8  # that are handed over in the time of a part: fewer parts are done here before anybody else has begun
 MAX_STARTS = 3  # times that workers which die before they have done anything are started
 KEPT_BYTES = 2e8  # of a workload that workers may keep while they have nothing to do
@@ -80,6 +84,36 @@ class Workers(Protocol):
 
     def restart(self) -> None:
         """Make good what died."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who runs a scan, and with how much memory for all workers of a machine."""
+
+    name: str
+    memory: float  # bytes
+    workers: int | None = None
+    ray_address: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check here, before any work."""
+        if self.name not in ENGINES:
+            raise InputError(f"Expected an engine among {', '.join(ENGINES)} (got {self.name!r}).")
+        workers = self.workers
+        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+            raise InputError(f"Expected 1 worker or more (got {workers!r}).")
+        if self.memory < MIN_MEMORY:
+            raise InputError(
+                f"Expected a memory budget of at least {show_bytes(MIN_MEMORY, up=True)} for a scan (got "
+                f"{show_bytes(self.memory)}): a worker takes {show_bytes(PROCESS_BYTES)} before it has explained "
+                "anything."
+            )
+
+    def run(self, load: Load, parts: list[int]) -> Generator[int, None, None]:
+        """Yield each part when its file is there."""
+        if self.name == "ray":
+            return run_ray(load, parts, self.memory, self.workers, self.ray_address)
+        return run_local(load, parts, self.memory, self.workers)
 
 
 def order_parts(parts: Iterable[int], costs: Callable[[int], float]) -> list[int]:

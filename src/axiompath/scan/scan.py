@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,27 +14,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.progress import Progress
 
 from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..explain.question import Question
-from ..graphs.changes import CHANGES, MODEL_RETRAINED
-from ..graphs.labels import target_column
 from ..graphs.names import meant_target
-from ..graphs.places import LINKS, UNIT_OF
-from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
+from ..outputs import BINARY, CLASSES, Output
 from ..paths.search import known_of
 from ..session import Session
-from ..storage.codec import decode, to_plain
-from ..storage.memory import show_bytes
+from ..storage.codec import decode
 from ..storage.notebook import bar_console, show
 from ..storage.origin import Origin
 from ..storage.safe import blamed
 from ..storage.writing import file_digest
-from .facts import TORCH_BYTES, plan_facts, read_blame_tables, read_facts
+from .effects import write_effects
 from .flips import (
     FIGURES,
     FLIP_FILES,
@@ -47,48 +42,25 @@ from .flips import (
     write_summary,
 )
 from .folder import (
-    BLAME_PARTS,
-    BLAME_TABLES,
-    BLAMED,
-    CHANGED,
     MANIFEST,
-    MOVED,
-    NODES,
     PARTS,
-    SAMPLED,
-    TOO_LARGE,
-    asked_blame,
     begin,
     check_blame,
     check_folder,
     finish,
-    finish_blame,
     is_finished,
-    missing_facts,
     opened,
     part_file,
     read_manifest,
 )
-from .frame import describe_part
-from .nodes import NODE_COLUMNS, list_nodes
-from .parts import PARTNER, Failure, Task, read_columns, read_part, read_row
-from .plan import Counts, Plan, Thresholds, make_plan
-from .run import order_parts, run_local, run_ray
+from .part_table import FRAME_COLUMNS, list_targets, tabulate_part
+from .parts import Failure, Task, read_part, read_row
+from .plan import Counts, Thresholds, make_plan
+from .run import Engine, order_parts
+from .scan_blame import ChangeShares, ScanBlame, read_shares, sum_shares
 from .signals import stoppable
-from .tally import Facts, Tally, tally_facts
-from .work import PROCESS_BYTES, Load, Workload, share_change
-
-ENGINES = ("local", "ray")
-CHANGE_COLUMNS = {
-    "id": "i",
-    "kind": "OUT",
-    "src": "i",
-    "dst": "i",
-    "src_name": "OUT",
-    "dst_name": "OUT",
-    "directed": "b",
-}
-MIN_MEMORY = 200e6  # bytes: a worker, and something to work with
+from .tables import CHANGED, MOVED, NODES, OF_BLAME, TOO_LARGE, list_nodes, read_frame
+from .work import PROCESS_BYTES, Workload, share_change
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,18 +83,16 @@ class Scan:
 
         A node of several types is ("author", 5) or ("author", "Ada").
         """
-        asked, target = target, meant_target(self.types, target)
-        for path, part in self.files():
-            ends = ["target", PARTNER] if self._of_links else ["target"]
-            frame = _join_targets(read_columns(path, part["targets"], [*ends, "name"]).to_pandas())
-            wanted = (frame.name == target) if isinstance(target, str) else frame.target.map(lambda one: one == target)
-            for row in np.flatnonzero(wanted)[:1]:
+        wanted = meant_target(self.types, target)
+        for path, listed in self._listed():
+            here = listed.name == wanted if isinstance(wanted, str) else listed.target.map(lambda one: one == wanted)
+            for row in np.flatnonzero(here)[:1]:
                 found = read_row(path, int(row))
                 if isinstance(found, Failure):
-                    raise InputError(f"Expected a target that could be explained (got {asked!r}: {found.problem}).")
+                    raise InputError(f"Expected a target that could be explained (got {target!r}: {found.problem}).")
                 return found
         raise InputError(
-            f"Expected a target that this scan explained (got {asked!r}); `to_frame()` lists them, `moved()` all that "
+            f"Expected a target that this scan explained (got {target!r}); `to_frame()` lists them, `moved()` all that "
             "moved."
         )
 
@@ -163,7 +133,7 @@ class Scan:
     @property
     def output(self) -> Output:
         """What the columns of the logits mean."""
-        return self._task.output
+        return self.task.output
 
     @property
     def origin(self) -> Origin:
@@ -172,19 +142,18 @@ class Scan:
 
     def moved(self) -> pd.DataFrame:
         """Every node whose prediction can have moved, explained or not: the columns of `Explainer.moved`."""
-        wanted = {"target", "kl", "num_paths"}
-        if self.output.kind in (CLASSES, BINARY):
-            wanted |= {"class_before", "class_after"}
-        return self._read_table(MOVED, wanted, self.manifest["num_moved"])
+        of_classes = self.output.kind in (CLASSES, BINARY)
+        more = {"class_before": "i", "class_after": "i"} if of_classes else {}
+        return self._read_table(MOVED, self.manifest["num_moved"], **more)
 
     def too_large(self) -> pd.DataFrame:
         """Nodes left out because the memory budget cannot hold their paths: target, name, num_paths, bytes."""
-        return self._read_table(TOO_LARGE, {"target", "num_paths", "bytes"}, self.manifest["num_too_large"])
+        return self._read_table(TOO_LARGE, self.manifest["num_too_large"])
 
     def failures(self) -> pd.DataFrame:
         """Nodes that could not be explained: target, name, problem."""
-        failed = [(f.target, f.name, f.problem) for f in self._read() if isinstance(f, Failure)]
-        return pd.DataFrame(failed, columns=["target", "name", "problem"])
+        listed = [frame[frame.problem.notna()] for _, frame in self._listed()]
+        return pd.concat([pd.DataFrame(columns=["target", "name", "problem"]), *listed], ignore_index=True)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per explained target.
@@ -193,37 +162,36 @@ class Scan:
         by_feature (and by_model) what each cause did to the new class against the old one; best_path and best_kind the
         most important path.
         """
-        names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
-        names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
-        names += ["problem"]
-        if self._of_links:
-            names.insert(1, PARTNER)
-        tables = [read_columns(path, part["targets"], names) for path, part in self.files()]
-        frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
-        frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
-        if tables:
-            parts = [describe_part(path, self.output, relations=self._task.relations) for path, _ in self.files()]
-            frame = pd.concat([frame, pd.concat(parts, ignore_index=True)], axis=1)
-        if self.output.kind in (LABELS, VALUE):
-            about = "label" if self.output.kind == LABELS else "column"
-            return frame.drop(columns=["class_before_name", "class_after", "class_after_name"]).rename(
-                columns={"class_before": about}
-            )
-        unnamed = [name for name in ("class_before_name", "class_after_name") if frame[name].isna().all()]
+        frames = [tabulate_part(path, self.task) for path, _ in self.files()]
+        frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=FRAME_COLUMNS)
+        unnamed = [
+            name for name in ("class_before_name", "class_after_name") if name in frame and frame[name].isna().all()
+        ]
         return frame.drop(columns=unnamed)
 
-    def blame(self, *, by: Any = None) -> Tally:
+    def blame(self, *, by: Any = None) -> ScanBlame:
         """Which changes moved how many predictions, and by how much in total: an estimate, with its error.
 
         `by` sums by groups: a column of `changes()`, a dict of ids, a function of a row, or one label per row.
         """
-        found = read_blame_of(self)
-        if found is None:
+        if self.shares is None:
             raise InputError(
                 f"Expected a scan with blame in {self.folder} (got one without); run the same scan with blame=True: it "
                 "resumes from what is there."
             )
-        return tally_facts(*found, by, self.output)
+        return sum_shares(self.shares, by, self.output)
+
+    @cached_property
+    def shares(self) -> ChangeShares | None:
+        """What each change did to each target, as estimated; None where the scan has no blame."""
+        held = self.manifest.get("blame")
+        if held is None:
+            return None
+        for name in OF_BLAME:
+            _check_digest(self.folder / name, self.manifest["tables"][name])
+        for part in held["parts"]:
+            _check_digest(self.folder / part["file"], part["sha256"])
+        return read_shares(self.folder, held)
 
     def flips(self) -> StepSummary | None:
         """A Brief (causes and the least to undo) of every flip that the time allowed; None if the scan has none."""
@@ -247,11 +215,12 @@ class Scan:
 
     def changes(self) -> pd.DataFrame | None:
         """What happened to the graph, the table of `Explainer.changes`; None if it was not written."""
-        return self._read_beside(CHANGED)
+        size = self.manifest.get("num_changes", self.manifest.get("blame", {}).get("num_changes"))
+        return self._read_table(CHANGED, size) if CHANGED in self.manifest["tables"] else None
 
     def nodes(self) -> pd.DataFrame | None:
         """One row per node: predicted classes, degrees and neighbours of its own class, before and after; or None."""
-        return self._read_beside(NODES)
+        return self._read_table(NODES, self.manifest["num_nodes"]) if NODES in self.manifest["tables"] else None
 
     def at(self, place: int) -> Explanation | Failure:
         """The result at one position, counted over all parts from 0; nothing else is read."""
@@ -270,53 +239,29 @@ class Scan:
 
         return save_report(path, self, title=title, by=by, num_pages=num_pages)
 
-    def _read_beside(self, name: str) -> pd.DataFrame | None:
-        held = self.manifest.get("tables", {})
-        if name not in held:
-            return None
-        _check_digest(self.folder / name, held[name])
-        size = self.manifest.get(f"num_{Path(name).stem}", self.manifest.get("blame", {}).get("num_changes"))
-        table = read_columns(self.folder / name, size)
-        frame: pd.DataFrame = table.to_pandas()
-        for end in {"src", "dst"} & {*frame.columns}:  # numbers to their last digit, where some are missing
-            frame[end] = table.select([end]).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)[end]
-        kinds = CHANGE_COLUMNS if name == CHANGED else dict.fromkeys(NODE_COLUMNS, "i")
-        held = {column: frame[column].dtype.kind for column in frame.columns}
-        fits = all(column in held and held[column] in letters for column, letters in kinds.items())
-        if not fits or (name == CHANGED and not {*frame.kind} <= {*CHANGES, MODEL_RETRAINED}):
-            raise InputError(f"Expected the columns that a scan writes in {self.folder / name} (got others).")
-        return frame
-
     @property
     def types(self) -> tuple[str, ...]:
         """The types that nodes have; none where there is only one kind."""
-        return self._task.types
+        return self.task.types
 
     @cached_property
-    def _task(self) -> Task:
+    def task(self) -> Task:
+        """What the targets are, and by how many models."""
         return decode(Task, self.manifest["task"], f"the task of the scan in {self.folder}")
 
     @property
     def unit(self) -> str:
         """What is predicted: a node, a graph or a link."""
-        return self._task.unit
+        return self.task.unit
 
-    def _read_table(self, name: str, wanted: set[str], num_rows: int) -> pd.DataFrame:
-        """A table of targets."""
-        path = self.folder / name
-        _check_digest(path, self.manifest["tables"][name])
-        frame: pd.DataFrame = read_columns(path, num_rows).to_pandas()
-        ends = ["target", PARTNER] if self._of_links else ["target"]
-        wanted = {*wanted, "name", *ends}
-        whole = {*ends, "class_before", "class_after"} & wanted
-        wrong = not wanted <= {*frame.columns} or any(frame[name].dtype.kind not in "iuf" for name in wanted - {"name"})
-        if wrong or any(frame[name].dtype != "int64" for name in whole):
-            raise InputError(f"Expected the columns {', '.join(sorted(wanted))} in {path} (got others).")
-        return _join_targets(frame)
+    def _read_table(self, name: str, num_rows: int, **more: str) -> pd.DataFrame:
+        _check_digest(self.folder / name, self.manifest["tables"][name])
+        return read_frame(self.folder / name, num_rows, **more)
 
-    @property
-    def _of_links(self) -> bool:
-        return self.unit == UNIT_OF[LINKS]
+    def _listed(self) -> Iterator[tuple[Path, pd.DataFrame]]:
+        """Of each part its targets: target, name, problem."""
+        for path, part in self.files():
+            yield path, list_targets(path, part["targets"], self.task)
 
     def files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         """Parts in order with their entries in the manifest, each checked against these."""
@@ -327,59 +272,6 @@ class Scan:
     def _read(self) -> Iterator[Explanation | Failure]:
         for path, part in self.files():
             yield from read_part(path, part["targets"])
-
-
-def read_blame_of(scan: Scan) -> tuple[Facts, list[pd.DataFrame]] | None:
-    """What each change does to each target, and the tables of changes, targets and the sample; None without blame.
-
-    `Scan.blame` makes shares of them.
-    """
-    held = scan.manifest.get("blame")
-    if held is None:
-        return None
-    for name in BLAME_TABLES:
-        _check_digest(scan.folder / name, scan.manifest["tables"][name])
-    for part in held["parts"]:
-        _check_digest(scan.folder / part["file"], part["sha256"])
-    return read_facts(scan.folder, held), read_blame_tables(scan.folder, held, BLAME_TABLES)
-
-
-def _join_targets(frame: pd.DataFrame) -> pd.DataFrame:
-    """The two columns of a pair as one of tuples."""
-    if PARTNER not in frame:
-        return frame
-    pairs = target_column(frame[["target", PARTNER]].to_numpy(dtype=np.int64).reshape(-1, 2))
-    return frame.drop(columns=PARTNER).assign(target=pairs)
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Who runs a scan, and with how much memory for all workers of a machine."""
-
-    name: str
-    memory: float  # bytes
-    workers: int | None = None
-    ray_address: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check here, before any work."""
-        if self.name not in ENGINES:
-            raise InputError(f"Expected an engine among {', '.join(ENGINES)} (got {self.name!r}).")
-        workers = self.workers
-        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-            raise InputError(f"Expected 1 worker or more (got {workers!r}).")
-        if self.memory < MIN_MEMORY:
-            raise InputError(
-                f"Expected a memory budget of at least {show_bytes(MIN_MEMORY, up=True)} for a scan (got "
-                f"{show_bytes(self.memory)}): a worker takes {show_bytes(PROCESS_BYTES)} before it has explained "
-                "anything."
-            )
-
-    def run(self, load: Load, parts: list[int]) -> Generator[int, None, None]:
-        """Yield each part when its file is there."""
-        if self.name == "ray":
-            return run_ray(load, parts, self.memory, self.workers, self.ray_address)
-        return run_local(load, parts, self.memory, self.workers)
 
 
 def scan_session(
@@ -424,58 +316,35 @@ def _run(
     counts = Counts(paths.num_paths, paths.num_bytes)
     plan = make_plan(change, session.moved_rows(), counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
     check_folder(folder, plan)
-    if blame is not False:
-        check_blame(folder, blame)
-    else:  # one that was begun with blame goes on with it
-        blame = asked_blame(folder, False)
+    blame = check_blame(folder, blame)
     if is_finished(folder, plan, blame, flips=flip_seconds > 0):
         return read_scan(folder)
     with opened(folder):
         missing = begin(folder, plan)
         total = len(plan.targets)
-        done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
+        done = total - sum(len(plan.targets[plan.part(part)]) for part in missing)
         report(done, total)
         shared = share_change(change) if missing else change
-        parts = (folder / PARTS).resolve()
         known = known_of(change) if missing and (plan.walks.counts > 0).any() else None
+        parts = (folder / PARTS).resolve()
         load = Workload(shared, question, plan.walks, plan.indptr, plan.digest, parts, caption, known)
         with closing(engine.run(load, order_parts(missing, plan.cost_of))) as finished:
             for part in finished:
-                done += plan.part(part).stop - plan.part(part).start
+                done += len(plan.targets[plan.part(part)])
                 report(done, total)
         failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
-        beside = {CHANGED: session.changes(), NODES: list_nodes(change)}
+        frames = {MOVED: plan.moved, TOO_LARGE: plan.too_large, CHANGED: session.changes(), NODES: list_nodes(change)}
+        of_blame = None
+        if blame is not False:
+            num_parts, tables = write_effects(session, folder, plan, engine, blame)
+            frames, of_blame = {**frames, **tables}, (blame, num_parts)
 
         def write_flips(held: dict[str, Any]) -> dict[str, str]:
             found = brief_flips(session, folder, plan.moved, flip_seconds, engine.run)
-            return write_summary(folder, summarise(held, beside[CHANGED], flip_seconds, found))
+            return write_summary(folder, summarise(held, frames[CHANGED], flip_seconds, found))
 
-        blamed = None if blame is False else _blame(session, folder, plan, engine, blame)
-        finish(folder, plan, failed, beside, blamed, write_flips if flip_seconds > 0 else None)
+        finish(folder, plan, failed, frames, of_blame, write_flips if flip_seconds > 0 else None)
     return read_scan(folder)
-
-
-def _blame(
-    session: Session, folder: Path, plan: Plan, engine: Engine, asked: bool | int
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Write the facts that are missing and the tables beside them; what the manifest says of them."""
-    facts = plan_facts(session, plan.targets, asked, plan.digest)
-    notes = {"scan": plan.digest, "facts": facts.digest, "origin": to_plain(plan.origin), "task": plan.task}
-    parts = (folder / BLAME_PARTS).resolve()
-    parts.mkdir(exist_ok=True)
-    missing = missing_facts(folder, facts.num_parts, notes)
-    if facts.graph is None:
-        for part in missing:
-            facts.write_here(parts, part, notes)
-    elif len(missing) == 1:  # not worth a worker
-        facts.load(parts, engine.memory, TORCH_BYTES, notes).do("part", missing[0])
-    elif missing:
-        load = facts.load(parts, engine.memory, TORCH_BYTES, notes)
-        with closing(engine.run(load, order_parts(missing, load.need_of))) as finished:
-            for _ in finished:
-                pass
-    frames = {BLAMED: facts.targets.to_frame(), SAMPLED: facts.sample()}
-    return finish_blame(folder, asked, facts.num_parts, len(session.changes()), frames)
 
 
 def _run_aside(run: Callable[[Path], Scan]) -> Scan:

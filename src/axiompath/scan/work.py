@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ..arrays import IntArray
 from ..change.comparison import Change
+from ..errors import TooLarge
 from ..explain.answer import explain_rows
 from ..explain.explanation import Caption, Explanation
 from ..explain.question import Question
@@ -27,26 +28,30 @@ from .parts import Failure, notes_of, write_part
 PROCESS_BYTES = 150e6  # of a worker that has loaded the program and the compiled loops
 
 
-@runtime_checkable
-class Load(Protocol):
+class Load:
     """What workers are given: parts, each with its file; what a part takes, and how it is done."""
 
-    @property
-    def idle_bytes(self) -> float:
-        """Bytes that a worker takes which has nothing to do."""
+    idle_bytes = PROCESS_BYTES  # of a worker that has nothing to do
+    remedy = "free some memory"  # where workers keep dying
 
     def need_of(self, part: int) -> float:
         """Bytes that a worker takes at most for a part, the worker itself included."""
+        raise NotImplementedError
 
     def do(self, kind: str, number: int) -> Any:
         """A `part`, whose number is returned when it is written; or less, by whatever kind."""
+        raise NotImplementedError
 
     def rescue(self, part: int, single: Callable[[int], Any]) -> None:
         """What is done about a part at which workers keep dying; `single` asks one for a `target`, None if it dies."""
+        del single
+        raise TooLarge(
+            f"Expected workers to survive part {part} (several died at it, usually for lack of memory); {self.remedy}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Workload:
+class Workload(Load):
     """What a worker needs to explain any part; the arrays are shared between workers, never copied."""
 
     change: Change
@@ -57,11 +62,6 @@ class Workload:
     folder: Path
     caption: Caption
     known: Known | None = None  # for targets that are searched
-
-    @property
-    def idle_bytes(self) -> float:
-        """Bytes that a worker takes which has nothing to do."""
-        return PROCESS_BYTES
 
     def file_of(self, part: int) -> Path:
         """Where a part is written."""

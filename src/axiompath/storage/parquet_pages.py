@@ -100,15 +100,18 @@ def spell_out(batch: pa.RecordBatch, path: Path, limit: float) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
-def longest_text(column: pa.Array) -> int:
-    """Bytes of the longest text in the dictionaries of a column, however deep they lie."""
-    if pa.types.is_dictionary(column.type):
-        return pa.compute.max(pa.compute.binary_length(column.dictionary)).as_py() or 0
-    if pa.types.is_map(column.type):
-        return max(longest_text(column.keys), longest_text(column.items))
-    if pa.types.is_struct(column.type):
-        return max((longest_text(part) for part in column.flatten()), default=0)
-    return longest_text(column.values) if pa.types.is_list(column.type) else 0
+def spelt_bytes(data: Any) -> int:
+    """Bytes that the text of a table or a column takes, spelt out, however deep its dictionaries lie."""
+    if isinstance(data, (pa.Table, pa.RecordBatch, pa.ChunkedArray)):
+        return sum(map(spelt_bytes, data.chunks if isinstance(data, pa.ChunkedArray) else data.columns))
+    if pa.types.is_dictionary(data.type):
+        lengths = pa.compute.binary_length(data.dictionary)
+        return (pa.compute.sum(lengths.take(data.indices)).as_py() or 0) + TEXT_BYTES * len(data)
+    if pa.types.is_map(data.type):
+        return spelt_bytes(data.keys) + spelt_bytes(data.items)
+    if pa.types.is_struct(data.type):
+        return sum(map(spelt_bytes, data.flatten()))
+    return spelt_bytes(data.flatten()) if pa.types.is_list(data.type) else 0
 
 
 def _spelt(kind: pa.DataType) -> pa.DataType:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 import axiompath
 from axiompath.blame.toggles import can_toggle, make_toggling_graph, toggle
 from axiompath.errors import InputError, Notice
-from axiompath.scan import facts
-from axiompath.scan.tally import Facts, estimate_shares
+from axiompath.scan import effects
+from axiompath.scan.effects import Effects
+from axiompath.scan.scan_blame import estimate_shares
 from support.players import NODE_MODELS, evolve, open_model
 
 TOGGLED = ["max", *(name for name in NODE_MODELS if name != "size_norm")]
@@ -55,12 +56,12 @@ def test_what_looks_further_cannot_be_toggled(name):
     assert not can_toggle(explainer.change.network)
 
 
-def test_a_model_that_uses_sizes_is_asked_target_by_target():
+def test_a_model_that_uses_sizes_is_asked_target_by_target(tmp_path):
     before, after = evolve(4, 5)
     _, explainer = open_model("size_norm", before, after, 2)
     with pytest.warns(Notice, match="The model itself"):
-        plan = facts.plan_facts(explainer.session, np.arange(3), True, "")
-    assert plan.graph is None
+        scan = explainer.scan(tmp_path, min_kl=0, blame=3, workers=1, progress=False)
+    assert scan.blame().num_targets == 3
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 5))
@@ -72,7 +73,7 @@ def test_shares_are_means_completed_by_how_unsure_they_are(seed, num_changes, nu
     out, alone = rng.normal(size=(2, len(pairs)))
     alone = np.where(rng.random(len(pairs)) < 0.3, out, alone)
     moved = rng.normal(size=num_targets)
-    found = estimate_shares(Facts(targets, changes, out, alone, np.zeros(len(pairs), dtype=bool)), moved)
+    found = estimate_shares(Effects(targets, changes, out, alone, np.zeros(len(pairs), dtype=bool)), moved)
     for v in range(num_targets):
         mine = [e for e, pair in enumerate(pairs) if pair[0] == v]
         assert found[mine].sum() == pytest.approx(moved[v], abs=1e-9)
@@ -90,7 +91,7 @@ def scanned(tmp_path_factory):
     _, explainer = open_model("gcn", before, after, 1)
     folder = tmp_path_factory.mktemp("scans")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(facts, "PART_EDGES", 300)
+        patch.setattr(effects, "PART_EDGES", 300)
         yield explainer, folder, explainer.scan(folder / "one", min_kl=0, blame=True, workers=1, progress=False)
 
 
