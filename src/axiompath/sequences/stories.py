@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -29,10 +30,8 @@ from ..graphs.names import Names, index_names, read_names
 from ..graphs.places import GRAPHS, UNIT_OF, Target, as_target
 from ..graphs.sequence import Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
-from ..graphs.targets import read_pairs, with_graphs, with_links
-from ..graphs.widened import widen_graph
-from ..network.layers import run_network
-from ..outputs import AUTO, Output
+from ..graphs.targets import read_pairs
+from ..outputs import AUTO
 from ..readers import ModelCall, Usage
 from ..readers.provision import listed_pairs, number_batches
 from ..readers.typed import prepare_types
@@ -372,69 +371,19 @@ def _have(known: IntArray, asked: IntArray) -> BoolArray:
     return found if found.ndim == 1 else np.asarray(found.all(axis=1))
 
 
-Predicted = tuple[IntArray, FloatArray]  # on one snapshot: which of the targets among which are ranked; their logits
-
-
-def _predict_with(engine: PathEngine, snapshots: Sequence[Any], among: IntArray) -> Iterator[Predicted]:
-    """On each snapshot, by the network: opening a Session on every step just to rank would double the time."""
-    for data in snapshots:
-        snapshot = read_snapshot(data, "snapshot", engine.fields)
-        if engine.change.of_links:
-            here = np.flatnonzero(_have(snapshot.node_ids, among))
-            placed, _ = with_links(snapshot, snapshot, among[here])
-        elif engine.change.of_graphs:
-            placed, _ = with_graphs(snapshot, snapshot)
-            assert placed.places is not None
-            here = np.searchsorted(among, placed.places.ids)
-        else:
-            placed, here = snapshot, np.searchsorted(among, snapshot.node_ids)
-        network = engine.change.network
-        # Rows of edges, where these are places, come after those of nodes, and predict nothing.
-        yield here, run_network(network, widen_graph(placed) if network.takes_edges else placed).logits[: len(here)]
-
-
-def _predict_by_steps(first: Step, sequence: _Aligned, among: IntArray) -> Iterator[Predicted]:
-    """The same where a model must be read on each pair of graphs: each has its own, or none has rules for others."""
-    wanted = [as_target(number) for number in among]
-    for step in chain([first], sequence.steps(range(2, len(sequence.graphs)))):
-        if isinstance(step.explainer.session, WindowSession):
-            found = step.explainer.session.ends
-            yield from ((np.searchsorted(among, ids), logits) for ids, logits in found[step is not first :])
-            continue
-        engine = _with_pairs(step.explainer.session.paths, wanted)
-        rows, known = look_up(engine, wanted)
-        change = engine.change
-        ends = [(change.before, change.logits_before), (change.after, change.logits_after)]
-        for snapshot, logits in ends if step is first else ends[1:]:
-            here = np.flatnonzero(known & snapshot.predicted.present[rows])
-            yield here, logits[rows[here]]
-
-
 def _most_moved(sequence: _Aligned, first: Step, top: int) -> list[Target]:
-    """The targets that changed their decision most often, and among those the ones that moved the most."""
-    engine = first.explainer.session.paths
-    among = np.unique(np.concatenate(sequence.having(engine))) if sequence.pairs is None else sequence.pairs
-    windows = isinstance(first.explainer.session, WindowSession)
-    recorded = engine.change.network.recorded  # known only on two graphs
-    if is_one_model(sequence.models) and not windows and not recorded:
-        seen = _predict_with(engine, sequence.graphs, among)
-    else:
-        seen = _predict_by_steps(first, sequence, among)
-    return _rank(seen, engine.change.output, among, top)
+    """Those that changed their decision most often, and among those the ones with the largest sum of KL over steps.
 
-
-def _rank(predictions: Iterable[Predicted], output: Output, among: IntArray, top: int) -> list[Target]:
-    """Those that changed their decision most often, and among those the ones with the largest sum of KL over steps."""
-    flips, moved = np.zeros(len(among), dtype=np.int64), np.zeros(len(among))
-    before: Predicted | None = None
-    for here, logits in predictions:
-        if before is not None:
-            both, old, new = np.intersect1d(before[0], here, assume_unique=True, return_indices=True)
-            flips[both] += output.flipped(before[1][old], logits[new])
-            moved[both] += output.divergence(logits[new], before[1][old])
-        before = here, logits
-    order = np.lexsort((np.arange(len(among)), -moved, -flips))
-    return [as_target(among[i]) for i in order[(moved > LEAST_KL)[order]][:top]]
+    Steps are opened one by one to find them, and again to explain them: all of them open at once might not fit.
+    """
+    flips, moved = Counter[Target](), defaultdict[Target, float](float)
+    for step in chain([first], sequence.steps(range(2, len(sequence.graphs)))):
+        frame = step.explainer.session.moved()
+        for target, flipped, kl in zip(frame.target, find_flipped(frame), frame.kl, strict=True):
+            flips[target] += int(flipped)
+            moved[target] += kl
+    known = [target for target in moved if moved[target] > LEAST_KL]
+    return sorted(known, key=lambda target: (-flips[target], -moved[target], target))[:top]
 
 
 def _with_pairs(engine: PathEngine, wanted: Sequence[Target]) -> PathEngine:
