@@ -310,12 +310,14 @@ def test_a_watch_touches_nothing_of_somebody_elses(watched, tmp_path):
         watch_events(events(420), tmp_path / "file", LABELS, **QUICK)
 
 
-STOPPED_IN = ("make_sequence", "train_classifier", "save_model", "save_snapshots", "save_page")
+STOPPED_IN = (
+    *(f"sequences.watch.{name}" for name in ("make_sequence", "train_classifier", "save_model", "save_snapshots")),
+    "report.watch_page.save_page",
+)
 
 
 def test_a_watch_that_was_stopped_anywhere_goes_on(watched, tmp_path, monkeypatch):
     """Also one whose first words were refused, and one that was stopped in the middle of its first step."""
-    from axiompath.sequences import watch
 
     def stop(*_, **__):
         raise KeyboardInterrupt
@@ -325,7 +327,7 @@ def test_a_watch_that_was_stopped_anywhere_goes_on(watched, tmp_path, monkeypatc
         watch_events(events(620), folder, LABELS, every=300, window=400, **QUICK)
     for name in STOPPED_IN:
         with monkeypatch.context() as patch:
-            patch.setattr(watch, name, stop)
+            patch.setattr(f"axiompath.{name}", stop)
             with pytest.raises(KeyboardInterrupt):
                 watch_events(events(620), folder, LABELS, every=100, window=300, **QUICK)
     done = watch_events(events(620), folder, LABELS, every=100, window=300, **QUICK)

@@ -29,6 +29,8 @@ LEAST_PART = 1e-3  # of all that moved: what carries less is no statement
 NEARLY = 0.9  # of the best: a smaller group that carries as much is told instead
 GROSS = 0.1  # of all that moved: what held predictions back
 NUM_MEMBERS, NUM_MOVED = 8, 5
+UNNAMED = ("relation", "day", "classes", "class")  # levels that name nobody: only where no other carries as much
+NUM_NAMED = 3  # statements that a sentence names
 PARTS = (0.2, 0.4, 0.6, 0.8)  # of a diffuse change
 
 
@@ -67,6 +69,22 @@ class CauseSummary:
     def coverage(self) -> float:
         """The part of all that moved that the statements carry."""
         return sum(one.carried for one in self.statements)
+
+    @property
+    def num_enough(self) -> int:
+        """How many of the statements account for four fifths of all that moved; 0 where all together do not."""
+        reached = np.cumsum([one.carried for one in self.statements]) >= ENOUGH
+        return int(np.argmax(reached)) + 1 if reached.any() else 0
+
+    def summary(self, of: str) -> str:
+        """What did most of it, or how diffuse that is, in a sentence; `of` says of what."""
+        if not self.statements:
+            parts = [f"{percent(part)} by the largest {count:,} changes" for part, count in self.spread[:2]]
+            return f"No ten causes did most of {of}; {' and '.join(parts) or 'no changes account for much of it'}."
+        named = [f"{one.text} ({percent(one.carried)})" for one in self.statements[:NUM_NAMED]]
+        others = len(self.statements) - len(named)
+        more = f" and {others} more cause{'s' * (others != 1)}" * (others > 0)
+        return f"Most of {of} is due to {', '.join(named)}{more}: {percent(min(self.coverage, 1.0))} of it together."
 
 
 def find_causes(moves: Moves, class_names: dict[int, str]) -> CauseSummary:
@@ -112,7 +130,7 @@ def find_groups(levels: list[Level], by_unit: FloatArray, total: float) -> list[
 
 
 def _best(levels: list[Level], by_unit: FloatArray, free: BoolArray) -> tuple[Level, int, float] | None:
-    """The candidate of the fewest units among those that carry nearly as much as any."""
+    """The candidate of the fewest units among those that carry nearly as much as any, one with a name first."""
     sums = []
     for level in levels:
         used = (level.labels >= 0) & free[:, None]
@@ -125,13 +143,14 @@ def _best(levels: list[Level], by_unit: FloatArray, free: BoolArray) -> tuple[Le
     most = max((gain.max(initial=0.0) for _, gain, _ in sums), default=0.0)
     if most <= 0:
         return None
-    best: tuple[int, float, Level, int] | None = None
+    best: tuple[tuple[bool, int], float, Level, int] | None = None
     for level, (values, gain, size) in zip(levels, sums, strict=True):
         near = np.flatnonzero(gain >= NEARLY * most)
         if len(near):
             pick = near[np.lexsort((-gain[near], size[near]))[0]]
-            if best is None or size[pick] < best[0]:
-                best = int(size[pick]), float(gain[pick]), level, int(values[pick])
+            rank = level.name in UNNAMED, int(size[pick])
+            if best is None or rank < best[0]:
+                best = rank, float(gain[pick]), level, int(values[pick])
     assert best is not None
     return best[2], best[3], best[1]
 

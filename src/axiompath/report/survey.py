@@ -113,6 +113,15 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
     )  # fmt: skip
 
 
+def causes_of_flips(scan: Scan) -> CauseSummary | None:
+    """What did the flips of a scan, without a look at its parts; None without flips whose causes were found."""
+    changes, summary = scan.changes(), scan.flips()
+    if changes is None or summary is None or not summary.flips:
+        return None
+    units = list_units(changes, _class_of(scan), None)
+    return find_causes(moves_of_flips(summary, units, name_nodes(changes)), class_names_of(scan))
+
+
 def _row_of(rows: dict[str, Any]) -> dict[Target, int]:
     """The row of each target."""
     targets = rows["target"].tolist()

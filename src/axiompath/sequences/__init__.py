@@ -6,5 +6,4 @@ stories.py         steps + targets -> Stories; story.py: the record of one; stor
 watch.py           events + a folder -> Watch: a model trained on the first snapshot, every new step scanned
 watch_folder.py    what is in that folder
 training.py        the first snapshot -> a model; label_features.py: its features; fit.py: the training itself
-watch_page.py      Watch -> the page that leads to everything
 """

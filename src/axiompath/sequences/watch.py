@@ -10,7 +10,7 @@ folder/report.html   the page that leads to everything
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import eq
 from pathlib import Path
@@ -32,9 +32,11 @@ from ..graphs.sequence import KnownNodes, Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.windows import pair_keys, split_keys
 from ..network.digests import digest_graph
-from ..scan.flips import FLIP_SECONDS, check_flip_seconds
+from ..scan.flips import FLIP_SECONDS, StepSummary, check_flip_seconds
 from ..scan.folder import is_intact
+from ..scan.scan import Scan
 from ..scan.signals import stoppable
+from ..storage.safe import read_lines
 from .label_features import LabelFeatures
 from .steps import Step, steps
 from .training import LINKS_TASK, NODES, check_classes, right_share, train_classifier, train_linker
@@ -50,7 +52,6 @@ from .watch_folder import (
     read_progress,
     step_folder,
 )
-from .watch_page import read_important, save_page
 
 LINK_FEATURES = ("constant", "codes")  # which never change: what moves a prediction is edges
 LINK_ANSWERS = ("not linked", "linked")
@@ -58,6 +59,7 @@ WEIGHTED_GCN = "GCN, weights"  # which divides by roots of sums of weights
 ASKED = ("pairs", "answers")  # of links
 GIVEN = "given"
 MOST_RELATIONS = 10  # kinds of events that become relations of their own, by default
+LEAST_FLIPS = 3  # of which more is said than of each by itself
 NUM_PAIRS = 500  # links predicted per step, by default
 
 
@@ -103,6 +105,8 @@ def watch_events(
     `answers` names no and yes. `important` names nodes (a list, a file with one per line, or a dict of weights) that
     the page lists first. A second run into the same folder, with more events, computes only new or damaged steps.
     """
+    from ..report.watch_page import save_page
+
     folder, pace = Path(out), Pace(budget, min_kl, top, workers, flip_seconds)
     check_flip_seconds(flip_seconds)
     asked = _read_asked(pairs, answers)
@@ -163,6 +167,25 @@ def watch_events(
         done = Watch(folder, held, tuple(fresh))
         save_page(done, favoured)
     return done
+
+
+def read_important(given: Any) -> dict[str, float]:
+    """Names of nodes and how much each counts: a list, a dict, or a file of lines `name` or `name,weight`."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        lines = read_lines(Path(given)) if isinstance(given, (str, os.PathLike)) else [str(name) for name in given]
+        cut = [line.rpartition(",") for line in lines if line.strip()]
+        pairs = [(name.strip(), weight) if comma else (weight.strip(), 2.0) for name, comma, weight in cut]
+    found = {}
+    for name, weight in pairs:
+        try:
+            found[str(name)] = float(weight)
+        except ValueError as error:
+            raise InputError(f"Expected a number as the weight of {name!r} in `important` (got {weight!r}).") from error
+    return found
 
 
 def _begin(
@@ -272,15 +295,28 @@ def _do_step(folder: Path, step: Step, made: Snapshots, held: WatchProgress, pac
         logits = change.logits_after[find_numbers(change.after.node_ids, after.n_id.numpy())[0]]
         score = right_share(after, logits, np.array(held.seen, dtype=np.int64), clues=held.facts["clues"])
     numbers, found = scan.manifest, scan.flips()
-    first = None if found is None else next(iter(found.flips + found.others), None)
     return WatchedStep(
         step.before, step.after, int(counts.edges_added), int(counts.edges_removed), explainer.num_shared,
         int(numbers["num_moved"]), int(numbers["num_flipped"]), int(numbers["num_explained"]), score,
-        int(counts.edges_expired), 0 if found is None else found.num_reached,
-        0.0 if found is None else found.share_by_time,
-        float(change.output.apart(change.logits_before, change.logits_after).sum()),
-        "" if first is None else first.summary(),
+        edges_expired=int(counts.edges_expired),
+        moved_by=float(change.output.apart(change.logits_before, change.logits_after).sum()),
+        **({} if found is None else _describe_flips(scan, found)),
     )  # fmt: skip
+
+
+def _describe_flips(scan: Scan, found: StepSummary) -> dict[str, Any]:
+    """What a step says of its flips: how many were looked at, the largest, and what did them together."""
+    from ..report.survey import causes_of_flips
+
+    first = next(iter(found.flips + found.others), None)
+    causes = causes_of_flips(scan) if found.num_reached >= LEAST_FLIPS else None
+    which = "all flips" if found.num_reached == found.num_flipped else f"the {found.num_reached:,} flips looked at"
+    return {
+        "num_reached": found.num_reached, "by_time": found.share_by_time,
+        "answer": "" if first is None else first.summary(),
+        "causes": "" if causes is None else causes.summary(f"the change of {which}"),
+        "num_causes": 0 if causes is None else causes.num_enough,
+    }  # fmt: skip
 
 
 def _changed_pairs(most: int, step: int, before: Data, after: Data) -> Any:

@@ -57,6 +57,8 @@ class WatchedStep:
     by_time: Share = 0.0  # of what these moved by: the part that is due only to time
     moved_by: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # probability, or value, summed over predictions
     answer: Text = ""  # of the largest flip: what happened, what did it, what would undo it
+    causes: Text = ""  # of all flips together, in a sentence
+    num_causes: Counted = 0  # statements that account for four fifths of what they moved by; 0 where ten do not
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,8 @@ class Watch:
         ]
         if step.num_flipped and step.by_time > 0.5:
             lines.append(describe_time(step.by_time, str(settings["window"])))
+        if step.causes:
+            lines.append(step.causes)
         if step.answer:
             lines.append(
                 f"Its largest flip: {step.answer}" if step.num_flipped else f"What moved the most: {step.answer}"

@@ -5,23 +5,18 @@ What is worth a look at a step: flips first, those of important nodes before oth
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..blame.brief import Brief
-from ..errors import InputError
 from ..outputs import show_apart
 from ..scan.flips import WORTH_A_LOOK
-from ..storage.safe import read_lines
+from ..sequences.training import describe_training, describe_warning, training_table
+from ..sequences.watch_folder import STEP_FOLDER, Watch, WatchedStep
 from ..storage.writing import write_text
-from .training import describe_training, describe_warning, training_table
-from .watch_folder import STEP_FOLDER, Watch, WatchedStep
-
-if TYPE_CHECKING:
-    from ..report.document import Block, Row
+from .document import Answer, Answers, Block, Cell, Column, Details, Prose, Row, Strip, Strips, Table, render_document
 
 MOST_LISTED = 1000  # flips in the table that is searched
 MOST_MOVERS = 20
@@ -36,25 +31,6 @@ class Seen(NamedTuple):
     weight: float  # of the important nodes among its ends; 1 for others
 
 
-def read_important(given: Any) -> dict[str, float]:
-    """Names of nodes and how much each counts: a list, a dict, or a file of lines `name` or `name,weight`."""
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        pairs = list(given.items())
-    else:
-        lines = read_lines(Path(given)) if isinstance(given, (str, os.PathLike)) else [str(name) for name in given]
-        cut = [line.rpartition(",") for line in lines if line.strip()]
-        pairs = [(name.strip(), weight) if comma else (weight.strip(), 2.0) for name, comma, weight in cut]
-    found = {}
-    for name, weight in pairs:
-        try:
-            found[str(name)] = float(weight)
-        except ValueError as error:
-            raise InputError(f"Expected a number as the weight of {name!r} in `important` (got {weight!r}).") from error
-    return found
-
-
 def save_page(found: Watch, important: Mapping[str, float]) -> Path:
     """Write it; a page that is there is replaced only once the new one is whole."""
     return write_text(found.report, build_page(found, important))
@@ -62,8 +38,6 @@ def save_page(found: Watch, important: Mapping[str, float]) -> Path:
 
 def build_page(found: Watch, important: Mapping[str, float]) -> str:
     """HTML text; it loads nothing from elsewhere."""
-    from ..report.document import Details, Prose, render_document
-
     steps = found.progress.steps
     title = f"What moved: {steps[0].before} to {steps[-1].after}" if steps else "What moved"
     facts, first = dict(found.facts), str(found.progress.settings["first"])
@@ -108,8 +82,6 @@ def _page_of(step: int, brief: Brief | None = None) -> str:
 
 
 def _strips(steps: tuple[WatchedStep, ...]) -> Block:
-    from ..report.document import Strip, Strips
-
     rows = [
         Strip("flips", [step.num_flipped for step in steps]),
         Strip("moved by", [step.moved_by for step in steps], "soft"),
@@ -123,8 +95,6 @@ def _strips(steps: tuple[WatchedStep, ...]) -> Block:
 
 def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
     """Of each step the five predictions most worth a look."""
-    from ..report.document import Answer, Answers
-
     for number, step in enumerate(found.progress.steps, 1):
         some = [one for one in seen if one.step == number][:WORTH_A_LOOK]
         lines = [
@@ -138,14 +108,13 @@ def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
         left = step.num_flipped - step.num_reached
         missed = f" For {left:,} there was no time to find what did them." * (left > 0)
         note = f"{step.num_flipped:,} of {step.num_predicted:,} went to another {found.answer}.{by_time}{missed}"
+        note += f" {step.causes}" * bool(step.causes)
         largest = "Largest step: " * (number == found.largest)
         yield Answers(f"{largest}{step.before} → {step.after}", lines, note, _page_of(number))
 
 
 def _movers(seen: list[Seen]) -> Block:
     """The nodes whose changes moved the most predictions of others."""
-    from ..report.document import Column, Table
-
     moved: dict[str, float] = defaultdict(float)
     flips: dict[str, int] = defaultdict(int)
     for one in seen:
@@ -163,8 +132,6 @@ def _movers(seen: list[Seen]) -> Block:
 
 def _flips(found: Watch, seen: list[Seen]) -> Block:
     """All flips by name, the largest first."""
-    from ..report.document import Cell, Column, Table
-
     flipped = sorted((one for one in seen if one.brief.undo is not None), key=lambda one: -abs(one.brief.moved))
     rows: list[Row] = []
     for one in flipped[:MOST_LISTED]:
@@ -187,8 +154,6 @@ def _flips(found: Watch, seen: list[Seen]) -> Block:
 
 
 def _steps(found: Watch) -> Block:
-    from ..report.document import Cell, Column, Table
-
     steps = found.progress.steps
     judged = any(step.score is not None for step in steps)
     heads = (f"To another {found.answer}", "Moved by", "Edges added", "Removed", "Expired", "Predicted", "Explained")
@@ -208,8 +173,6 @@ def _steps(found: Watch) -> Block:
 
 
 def _networks(facts: dict[str, Any]) -> Block:
-    from ..report.document import Cell, Column, Table
-
     rows: list[Row] = [
         [Cell(name, strong=name == facts.get("network")), None if chosen is None else Cell(f"{chosen:.1%}"),
          Cell(f"{score:.1%}", value=score)]
