@@ -327,8 +327,8 @@ def test_a_choice_of_many_is_made_from_a_list(hub):
 @pytest.mark.parametrize("method", ["convex", "exact", "linear"])
 def test_a_search_stays_within_its_memory(hub, tmp_path, method):
     question = Question(10, method)
-    counts = plan.Counts(hub.num_paths, hub.num_bytes)
-    made = plan.make_plan(hub.change, hub.session.moved_rows(), counts, question, plan.Thresholds(0.0), 60e6, NO_NAMES)
+    asked = hub.session.moved_rows(), hub.num_paths, hub.num_bytes, question, plan.Thresholds(0.0)
+    made = plan.make_plan(hub.change, *asked, 60e6, NO_NAMES)
     (place,) = np.flatnonzero(made.walks.counts)
     shared, known = work.share_change(hub.change), known_of(hub.change)
     load = work.Workload(shared, question, made.walks, made.indptr, made.digest, tmp_path, NO_NAMES, known)

@@ -66,7 +66,7 @@ def content(folder):
 
 
 def scan(explainer, folder, **options):
-    return explainer.scan(folder, **{"min_kl": 0.0, "workers": 2, "progress": False, **options})
+    return explainer.scan(folder, **{"min_kl": 0.0, "workers": 1, "progress": False, "flip_seconds": 0, **options})
 
 
 def in_a_process(run):

@@ -198,17 +198,7 @@ def check_columns(file: pq.ParquetFile, path: Path) -> tuple[dict[str, pa.DataTy
     known = columns_of(task)
     if not {*known} - OPTIONAL <= {*file.schema_arrow.names} <= {*known}:
         raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
-    if not all(_nests_alike(field.type, known[field.name]) for field in file.schema_arrow):
-        raise Damaged("lists where numbers should be, or numbers where lists")
     return known, notes
-
-
-def _nests_alike(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether both are lists, maps or structures of the same, whatever numbers or words these hold."""
-    for is_kind in (pa.types.is_list, pa.types.is_map, pa.types.is_struct):
-        if is_kind(kind) != is_kind(wanted):
-            return False
-    return _nests_alike(kind.value_type, wanted.value_type) if pa.types.is_list(kind) else True
 
 
 def damaged(path: Path) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -89,27 +89,24 @@ class Plan:
         return float(self.costs[self.part(index)].sum())
 
 
-class Counts(NamedTuple):
-    """What is known of every node before any path is walked."""
-
-    num_paths: NDArray[Any]  # [num_nodes]
-    num_bytes: FloatArray  # [num_nodes]
-
-
 def make_plan(
     change: Change,
     moved: pd.DataFrame,
-    counts: Counts,
+    num_paths: NDArray[Any],
+    num_bytes: FloatArray,
     question: Question,
     thresholds: Thresholds,
     room: float,
     caption: Caption,
 ) -> Plan:
-    """Of the moved nodes leave out those below the thresholds, list those too large for the room of a worker."""
-    num_paths, beside = counts.num_paths, _bytes_beside(change, question)
+    """Of the moved nodes leave out those below the thresholds, list those too large for the room of a worker.
+
+    `num_paths` and `num_bytes` are known of every node before any path is walked, [num_nodes].
+    """
+    beside = _bytes_beside(change, question)
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
-    sizes, kept = counts.num_bytes[rows] + beside, pool_bytes(change, question) + beside
+    sizes, kept = num_bytes[rows] + beside, pool_bytes(change, question) + beside
     priced = find_priced(change, num_paths[rows], question)
     walks = plan_walks(rows, sizes, num_paths[rows], priced, room, kept)
     fits = walks.fits

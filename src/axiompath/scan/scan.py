@@ -55,7 +55,7 @@ from .folder import (
 )
 from .part_table import FRAME_COLUMNS, list_targets, tabulate_part
 from .parts import Failure, Task, read_part, read_row
-from .plan import Counts, Thresholds, make_plan
+from .plan import Thresholds, make_plan
 from .run import Engine, order_parts
 from .scan_blame import ChangeShares, ScanBlame, read_shares, sum_shares
 from .signals import stoppable
@@ -313,8 +313,10 @@ def _run(
     paths = session.paths
     paths.check(question)
     change, caption = paths.change, paths.caption
-    counts = Counts(paths.num_paths, paths.num_bytes)
-    plan = make_plan(change, session.moved_rows(), counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
+    room = engine.memory - PROCESS_BYTES
+    plan = make_plan(
+        change, session.moved_rows(), paths.num_paths, paths.num_bytes, question, thresholds, room, caption
+    )
     check_folder(folder, plan)
     blame = check_blame(folder, blame)
     if is_finished(folder, plan, blame, flips=flip_seconds > 0):
