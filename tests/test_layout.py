@@ -46,7 +46,7 @@ LATE = {
     ("scan.scan", "report"),
     ("blame.blame", "report"),
     ("blame.undo", "report"),
-    ("sequences.watch_page", "report"),
+    ("sequences.watch", "report"),
     ("sequences.story", "report"),
 }
 
