@@ -228,7 +228,8 @@ class ModelEvaluator:
     network: Network | None  # None where the model was not read
     num_hops: int = 0  # of a model that was not read: how often it passes messages
     links: IntArray | None = None  # ids of all pairs that are predicted [num_pairs, 2], where it is pairs
-    wholes: dict[tuple[bool, bool], OwnEvaluator] = field(default_factory=dict)  # by whether opened, and in float64
+    wholes: dict[bool, OwnEvaluator] = field(default_factory=dict)  # by whether nodes are opened
+    compared: dict[tuple[bool, bool], OwnEvaluator] = field(default_factory=dict)  # see `_precise`
     trusted: dict[Any, bool] = field(default_factory=dict)  # by target and whether nodes are opened; None for all
 
     def open(self, root: Root, players: Players, ends: Ends | None) -> TargetEvaluator:
@@ -267,21 +268,27 @@ class ModelEvaluator:
         """The user's model on copies of what decides the target."""
         return OwnEvaluator(self.own.precise if precise else self.own, field, False, ordered=self.network is None)
 
-    def _whole(self, players: Players, new: IntArray, *, precise: bool = False) -> OwnEvaluator:
-        """The user's model on all of both graphs, made once for all targets that are not new themselves.
-
-        `precise`: in float64, and every answer, which is for all targets, is kept for the next one.
-        """
-        key = players.opened, precise
-        if len(new) == 0 and key in self.wholes:
-            return self.wholes[key]
+    def _whole(self, players: Players, new: IntArray) -> OwnEvaluator:
+        """The user's model on all of both graphs, made once for all targets that are not new themselves."""
+        if len(new) == 0 and players.opened in self.wholes:
+            return self.wholes[players.opened]
         everything = self._cut(players, new, new, None)
-        whole = OwnEvaluator(self.own, everything, True, ordered=self.network is None)
-        if precise:
-            whole = replace(whole, own=self.own.precise, links=self._shared_links(everything), kept={})
+        found = OwnEvaluator(self.own, everything, True, ordered=self.network is None)
         if len(new) == 0:
-            self.wholes[key] = whole
-        return whole
+            self.wholes[players.opened] = found
+        return found
+
+    def _precise(self, players: Players, new: IntArray, *, whole: bool) -> OwnEvaluator:
+        """The same in float64, all copies side by side unless `whole`; answers, for all targets, are kept."""
+        key = players.opened, whole
+        if len(new) == 0 and key in self.compared:
+            return self.compared[key]
+        found = self._whole(players, new)
+        links = self._shared_links(found.field)
+        found = replace(found, own=self.own.precise, whole=whole, links=links, kept={})
+        if len(new) == 0:
+            self.compared[key] = found
+        return found
 
     def _shared_links(self, everything: ReceptiveField) -> IntArray | None:
         """All pairs whose ends are in both graphs, as rows of the whole: the model is asked for them together."""
@@ -329,14 +336,17 @@ class ModelEvaluator:
     def _agrees_when_mixed(
         self, root: Root, players: Players, field: ReceptiveField, trials: BoolArray, ours: FloatArray
     ) -> bool:
-        """Whether the user's model agrees on mixed graphs: copies of the part that decides the target, or whole ones.
+        """Whether the user's model agrees on mixed graphs: copies side by side, of all or of the part that decides the
+        target, else whole ones.
 
         Copies side by side have other sizes than the graphs, so a model that agrees there computes nothing from sizes.
         """
         pair = self.pair
-        if pair.on_disk or pair.num_nodes * pair.before.graph.num_features > SMALL:
+        small = not pair.on_disk and pair.num_nodes * pair.before.graph.num_features <= SMALL
+        if not small or self.unit != UNIT_OF[GRAPHS]:
+            copies = self._precise(players, root.new, whole=False) if small else self._part(field, precise=True)
             try:
-                if self._same(ours, self._part(field, precise=True), self._place(root, field), trials[:, field.rows]):
+                if self._same(ours, copies, self._place(root, copies.field), trials[:, copies.field.rows]):
                     return True
             except (InputError, RuntimeError, IndexError, ValueError):  # such as one that sums over all copies
                 if pair.on_disk:
@@ -346,7 +356,7 @@ class ModelEvaluator:
                     f"Expected a model that predicts a {self.unit} from its neighbourhood only, for stored graphs (got "
                     "one that uses the size of the graph); load the graphs into memory."
                 )
-        whole = self._whole(players, root.new, precise=True)
+        whole = self._precise(players, root.new, whole=True)
         return self._same(ours, whole, self._place(root, whole.field), trials[:, whole.field.rows])
 
     def _same(self, ours: FloatArray, evaluator: OwnEvaluator, root: RootPlace, trials: BoolArray) -> bool:
