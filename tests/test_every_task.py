@@ -1,4 +1,4 @@
-"""Graphs, links, new nodes; one logit, labels, values: every door, held against the model as its user calls it."""
+"""Graphs, links, new nodes; one logit, labels, values: answers in the words of each, held against the user's model."""
 
 import json
 import re
@@ -27,7 +27,6 @@ from torch_geometric.nn import (
 import axiompath
 from axiompath.errors import InputError, WrongKind
 from axiompath.explain.targets import find_rows
-from axiompath.report import build_report
 from support.tasks import BEFORE, RNG, Columns, Linked, Pooled, evolve, logits_of, random_graph
 
 torch.manual_seed(0)
@@ -71,8 +70,9 @@ POOLS = {
 }
 
 
-@pytest.mark.parametrize("name", POOLS)
-@pytest.mark.parametrize("conv", [GCNConv, SAGEConv, GATConv])
+@pytest.mark.parametrize(
+    ("name", "conv"), [*((name, GCNConv) for name in POOLS), ("mean", SAGEConv), ("mean", GATConv)]
+)
 def test_a_graph_is_one_target(name, conv):
     pool = POOLS[name]
     model = Pooled(pool, conv).double().eval()
@@ -84,13 +84,7 @@ def test_a_graph_is_one_target(name, conv):
     found = assert_complete(explainer, 0, undo=False)
     assert found.paths.shape[1] == 3  # two hops, and no number for the graph
     assert list(explainer.moved().target) == [0]
-    told = explainer.explain(budget=4)
-    assert told.target == 0
-    assert told.unit == "graph"
-    assert told.summary().startswith("Graph 0 ")
-    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
-    assert (again.target, again.unit, again.output.kind) == (0, "graph", "classes")
-    np.testing.assert_array_equal(again.paths, told.paths)
+    assert explainer.explain(budget=4).summary().startswith("Graph 0 ")
 
 
 def test_undoing_all_paths_of_a_graph_gives_the_graph_before():
@@ -208,10 +202,7 @@ def test_a_pair_is_a_target(decoder):
         found = assert_complete(explainer, pair)
         assert set(found.paths[:, -1]) <= set(pair)  # through which end it came
     told = explainer.explain((0, 5), 3)
-    assert (told.target, told.unit) == ((0, 5), "link")
     assert told.summary().startswith("Link 0 – 5 ")
-    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
-    assert (again.target, again.unit, again.output.kind) == ((0, 5), "link", kind)
     assert set(explainer.moved().target) <= set(LINKS)
     own = explainer.replay_edges((0, 5), found.paths[:0])
     shift = (own - told.logits_after)[0] if end == "softmax" else 0.0  # a softmax leaves a constant open
@@ -287,48 +278,6 @@ def test_one_graph_is_explained_against_itself_without_edges():
 
 
 # ---- outputs --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("columns", "end", "output", "words"),
-    [
-        (1, True, "auto", r"^Node \d+ (went from (no|yes) to|stayed) "),
-        (1, False, "binary", "probability of yes"),
-        (3, True, "auto", r"^Node \d+: label \d went from 0\.\d\d to 0\.\d\d"),
-        (1, False, "value", r"^Node \d+: the value went from "),
-        (2, False, "value", r"^Node \d+: value \d went from "),
-    ],
-)
-def test_every_output_is_explained_in_its_own_words(columns, end, output, words, tmp_path):
-    model = Columns(columns, end).double().eval()
-    names = list("abc")[:columns] if columns > 1 or output == "value" else ["never", "ever"]
-    named = axiompath.Explainer(model, BEFORE, AFTER, output=output, class_names=names)
-    assert any(column.endswith("_name") for column in named.moved())
-    assert "<html" in build_report(named, None, [1])
-    explainer = axiompath.Explainer(model, BEFORE, AFTER, output=output)
-    moved = explainer.moved()
-    kind = explainer.change.output.kind
-    assert {"binary": "class_before", "labels": "label", "value": "column"}[kind] in moved
-    target = int(moved.target[0])
-    found = assert_complete(explainer, target, undo=False)
-    assert found.contributions.shape[1] == columns
-    told = explainer.explain(target, 3)
-    assert told.contributions.shape == (3, columns)
-    assert 0 <= told.kl_bound <= told.kl_residual + 1e-15
-    every = explainer.explain(target, len(found.paths))
-    assert every.kl_residual < 1e-12 * max(1.0, every.kl)
-    assert every.explained == pytest.approx(1.0, abs=1e-5)
-    assert re.search(words, told.headline)
-    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
-    assert again.summary() == replace(told, ask=None).summary()
-    assert again.output.kind == kind
-    told.plot().figure.savefig(tmp_path / "figure.png")
-    assert "<html" in told.to_html()
-    page = build_report(explainer, None, [1, 3])
-    assert "<html" in page
-    assert told.to_pyg().edge_mask.shape == (AFTER.edge_index.shape[1],)
-
-
 def test_half_a_change_of_a_value_is_half_explained():
     model = Columns(1, False).double().eval()
     explainer = axiompath.Explainer(model, BEFORE, AFTER, output="value")
@@ -482,3 +431,219 @@ def test_gin_with_sums_over_nodes_of_one_graph():
 
     explainer = axiompath.Explainer(Whole().double().eval(), BEFORE, AFTER)
     assert_complete(explainer, 0)
+
+
+# ---- every kind of output for every kind of target, in every way -------------------------------------------------
+COLUMNS = {"classes": 3, "binary": 1, "labels": 3, "value": 1}
+SPEAKS = {
+    "classes": r"class \d",
+    "binary": r"(yes|no|linked|not linked)\b",
+    "labels": r"label \d",
+    "value": r"the value",
+}
+BLAMES = {
+    "classes": r"(stayed in|went from) class \d \(.*the change of the probability of class \d",
+    "binary": r"(stayed|went from) (yes|no|(not )?linked)\b.*the change of the probability of (yes|no|(not )?linked)",
+    "labels": r"label \d went from .*the change of the probability of label \d",
+    "value": "the value went from .*the change of the value",
+}
+BELOW = {
+    "classes": r"a probability of class \d below", "binary": r"a probability of (yes|no|linked|not linked) below",
+    "labels": r"a probability of label \d below", "value": "a value below",
+}  # fmt: skip
+TABLE = {
+    "classes": ["class_0", "class_1", "class_2"], "binary": ["logit"],
+    "labels": ["label_0", "label_1", "label_2"], "value": ["value_0"],
+}  # fmt: skip
+METHODS = ("convex", "exact", "linear", "topk", "deeplift", "gnnlrp", "grad")
+EIGHT = np.random.default_rng(2)
+OLD = random_graph(EIGHT, 8)
+NEW, GROWN = evolve(EIGHT, OLD), evolve(EIGHT, OLD, node=True)
+SPARSE = Data(x=OLD.x, edge_index=torch.tensor([[0, 1, 3, 5, 2], [3, 3, 5, 0, 5]]))
+GRAPHS = [random_graph(RNG, n) for n in (5, 6)]
+BATCHES = Batch.from_data_list(GRAPHS), Batch.from_data_list([evolve(EIGHT, data) for data in GRAPHS])
+# what is predicted, before, after, target
+PLACES = {
+    "node": ("node", OLD, NEW, 3), "link": ("link", OLD, NEW, (0, 5)), "graph": ("graph", *BATCHES, 1),
+    "new node": ("node", OLD, GROWN, 8), "new link": ("link", OLD, GROWN, (0, 8)),
+    "node alone": ("node", None, SPARSE, 3), "link alone": ("link", None, SPARSE, (0, 5)),
+    "graph alone": ("graph", None, SPARSE, 0),
+}  # fmt: skip
+LESS_COMMON = ("new link", "link alone", "graph alone")
+
+
+class Task(nn.Module):
+    """Two convolutions, then a head for nodes, pairs or graphs, and the end that its columns have."""
+
+    def __init__(self, unit, kind):
+        super().__init__()
+        self.kind, width = kind, 12 if unit == "link" else 6
+        self.first, self.second, self.head = GCNConv(4, 6), GCNConv(6, 6), nn.Linear(width, COLUMNS[kind])
+
+    def answer(self, x, edge_index, place=lambda z: z):
+        logits = self.head(place(self.second(self.first(x, edge_index).relu(), edge_index)))
+        if self.kind in ("binary", "labels"):
+            return logits.sigmoid()
+        return logits if self.kind == "value" else logits.log_softmax(dim=-1)
+
+
+class OfNodes(Task):
+    def forward(self, x, edge_index):
+        return self.answer(x, edge_index)
+
+
+class OfLinks(Task):
+    def forward(self, x, edge_index, edge_label_index):
+        u, v = edge_label_index
+        return self.answer(x, edge_index, lambda z: torch.cat([z[u], z[v]], dim=-1))
+
+
+class OfGraphs(Task):
+    def forward(self, x, edge_index, batch):
+        return self.answer(x, edge_index, lambda z: global_mean_pool(z, batch))
+
+
+def made(unit, kind):
+    torch.manual_seed(4)
+    return {"node": OfNodes, "link": OfLinks, "graph": OfGraphs}[unit](unit, kind).double().eval()
+
+
+def opened(place, kind):
+    unit, before, after, target = PLACES[place]
+    output = {"output": "value"} if kind == "value" else {}
+    links = {"links": [target]} if unit == "link" and "new" not in place else {}
+    return axiompath.Explainer(made(unit, kind), before, after, **output, **links), target
+
+
+@pytest.mark.filterwarnings("ignore::axiompath.errors.MatchedByRow")
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize(
+    "place", [pytest.param(place, marks=[pytest.mark.slow] * (place in LESS_COMMON)) for place in PLACES]
+)
+def test_every_question_is_answered_in_the_words_of_its_output(place, kind):
+    explainer, target = opened(place, kind)
+    found = explainer.attribute(target)
+    assert found.residual < 1e-12
+    assert list(found.to_frame().columns[-COLUMNS[kind] :]) == TABLE[kind]
+    assert (" value " if kind == "value" else " logit") in repr(found)
+    told = explainer.explain(target, 3)
+    assert told.output.kind == kind
+    assert told.unit == PLACES[place][0]
+    assert told.contributions.shape == (min(3, len(found.paths)), COLUMNS[kind])
+    assert 0 <= told.kl_bound <= told.kl_residual + 1e-15
+    assert {"binary": "class_before", "labels": "label", "value": "column"}.get(
+        kind, "class_after"
+    ) in explainer.moved()
+    assert re.search(SPEAKS[kind], told.headline)
+    assert list(told.to_frame().columns[-COLUMNS[kind] :]) == TABLE[kind]
+    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
+    assert again.summary() == replace(told, ask=None).summary()
+    assert (again.target, again.unit, again.output.kind) == (target, told.unit, kind)
+    assert "<html" in told.to_html()
+    assert told.to_pyg().edge_mask.shape == (told.graph.edge_index.shape[1],)
+    assert told.plot().get_yticks().size >= 3 + len(told.paths) - 1
+    for by in ("edge", "layer_edge"):
+        assert re.search(SPEAKS[kind], explainer.explain(target, 3, by=by).summary())
+    for method in METHODS:
+        other = explainer.explain(target, 2, method)
+        assert np.isfinite([other.fidelity_minus, other.fidelity_plus]).all()
+    every = explainer.frontier(target, [1, 2, len(found.paths)])[-1]
+    assert every.kl_residual < 1e-12
+    assert every.explained == pytest.approx(1.0, abs=1e-5) or every.kl == 0
+    np.testing.assert_allclose(explainer.replay(target, []), found.logits_after, atol=1e-12)
+    own = explainer.replay_edges(target, told.paths[:0])
+    shift = (own - found.logits_after)[0] if kind == "classes" else 0.0  # log_softmax leaves a constant open
+    np.testing.assert_allclose(own - shift, found.logits_after, atol=1e-9)
+    assert re.search(BLAMES[kind], explainer.blame(target, seconds=0.2).summary())
+    assert "account" in explainer.enough(target, seconds=0.2).summary()
+    assert list(explainer.features(target).columns[-COLUMNS[kind] :]) == TABLE[kind]
+    above = float(told.logits_after.max()) + 1.0 if kind == "value" else 0.999
+    assert re.search(BELOW[kind], explainer.undo(target, below=above, seconds=0.2).summary())
+    if not told.output.flipped(told.logits_before, told.logits_after):
+        missing = {"value": "values have no class", "labels": "a label that came or went"}.get(kind, "class changed")
+        with pytest.raises(InputError, match=missing):
+            explainer.undo(target, seconds=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::axiompath.errors.MatchedByRow")
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("place", ["node", "link", "graph"])
+def test_scans_pages_stories_and_the_command_line_speak_of_it_too(place, kind, call, tmp_path, monkeypatch):
+    unit, before, after, target = PLACES[place]
+    explainer, _ = opened(place, kind)
+    scan = explainer.scan(tmp_path / "scan", 3, min_kl=0.0, workers=1, progress=False, blame=True)
+    frame = scan.to_frame()
+    assert target in set(frame.target)
+    assert all(name.isidentifier() for name in frame)  # so that frame.name and frame.query(name) work
+    if kind in ("labels", "value"):
+        ends = [f"{'value' if kind == 'value' else 'prob'}_{end}" for end in ("before", "after")]
+        moved = explainer.moved().set_index("target").loc[frame.target]
+        np.testing.assert_allclose(frame[ends].to_numpy(), moved[ends].to_numpy(), atol=1e-9)
+    assert ("of value" if kind == "value" else "of probability") in scan.blame().summary()
+    flip = {"classes": "to another class", "value": None}.get(kind, "to another answer")
+    assert "to another" not in scan.summary if flip is None else flip in scan.summary
+    assert scan.report(tmp_path / "scan.html").is_file()
+    assert axiompath.save_report(tmp_path / "page.html", explainer).is_file()
+    output = {"output": "value"} if kind == "value" else {}
+    (story,) = axiompath.build_stories(made(unit, kind), [before, after, before], [target], 3, **output)
+    assert re.search(SPEAKS[kind], story.summary())
+    (tmp_path / "door_models.py").write_text(
+        f"from {__name__} import made\ndef mine():\n    return made({unit!r}, {kind!r})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "door_models", raising=False)
+    files = []
+    for name, data in (("before", before), ("after", after)):
+        files.append(tmp_path / f"{name}.pt")
+        torch.save(data, files[-1])
+    asked = ("--target", ",".join(map(str, np.atleast_1d(target))), *(("--output", kind) if output else ()))
+    for command in (
+        ("explain", "--budget", 3),
+        ("blame", "--seconds", 0.2),
+        ("report", "--out", tmp_path / "cli.html"),
+    ):
+        code, shown, complaint = call(command[0], "door_models:mine", *files, *asked, *command[1:])
+        assert code == 0, complaint
+        assert command[0] == "report" or re.search(SPEAKS[kind], shown)
+    code, shown, complaint = call("check", "door_models:mine", files[1], *asked[2:])
+    assert code == 0, complaint
+    assert "Read exactly" in shown
+    code, shown, complaint = call("diff", *files, "--model", "door_models:mine", *asked[2:])
+    assert code == 0, complaint
+    assert flip in " ".join(shown.split()) if flip else "to another" not in shown
+
+
+@pytest.mark.parametrize("place", ["link", "graph"])
+def test_stored_graphs_say_why_they_have_neither_links_nor_graphs(place, tmp_path):
+    unit, _, _, target = PLACES[place]
+    stored = []
+    for name, data in (("before", OLD), ("after", NEW)):
+        axiompath.save_graph(tmp_path / f"{name}.npz", Data(x=data.x, edge_index=data.edge_index))
+        stored.append(axiompath.convert_graph(tmp_path / f"{name}.npz", tmp_path / name))
+    for links in [None, [target]][: 1 + (unit == "link")]:
+        with pytest.raises(InputError, match="a pooled graph takes from every node, and a pair may lie anywhere"):
+            axiompath.Explainer(made(unit, "classes"), *stored, links=links)
+
+
+def test_batches_and_pairs_come_back_from_files(tmp_path):
+    batch = BATCHES[0].clone()
+    torch.save(batch, tmp_path / "batch.pt")
+    batch.graph_id = torch.tensor([7, 9])
+    axiompath.save_graph(tmp_path / "batch.npz", batch)
+    pairs = Data(x=OLD.x, edge_index=OLD.edge_index, edge_label_index=torch.tensor([[0, 3], [5, 2]]))
+    axiompath.save_graph(tmp_path / "pairs.npz", pairs)
+    for suffix in (".pt", ".npz"):
+        found = axiompath.read_graph(tmp_path / f"batch{suffix}").data
+        np.testing.assert_array_equal(found.batch, batch.batch)
+    assert found.graph_id.tolist() == [7, 9]
+    assert axiompath.read_graph(tmp_path / "pairs.npz").data.edge_label_index.tolist() == [[0, 3], [5, 2]]
+
+
+def test_names_stand_beside_the_columns_that_they_are_of():
+    explainer, _ = opened("node", "binary")
+    model, before, after = explainer.session.models[-1], OLD, NEW
+    named = axiompath.Explainer(model, before, after, class_names=["never", "ever"])
+    assert list(named.attribute(3).to_frame().columns)[-1] == "logit (ever)"
+    with pytest.raises(InputError, match=r"a pair of nodes, such as \(3, 8\), .* \(got 3\)"):
+        opened("link", "classes")[0].explain(3)

@@ -41,7 +41,9 @@ def ask(name):
     target = moved.target.iloc[0]
     found = {"target": target, "moved": len(moved), "kl": float(moved.kl.iloc[0])}
     blame = explainer.blame(target)
-    found["blame"] = sorted([list(map(int, row)), share] for row, share in zip(blame.changes, blame.prob_shares))
+    found["blame"] = sorted(
+        [list(map(int, row)), share] for row, share in zip(blame.changes, blame.prob_shares, strict=True)
+    )
     found["enough"] = sorted(explainer.enough(target).changes)
     lowered = blame.predicted_before if blame.predicted_before < blame.predicted_after else blame.predicted_after - 0.01
     found["undone"] = len(explainer.undo(target, below=lowered + 1e-6).changes)
@@ -54,7 +56,7 @@ def ask(name):
     for place, way in enumerate(ways):
         e = explainer.explain(target, 4, **way)
         numbers = [e.kl_residual, e.kl_bound, e.fidelity_minus, e.fidelity_plus]
-        shares = [[path, *share] for path, share in zip(e.paths.tolist(), e.contributions.tolist())]
+        shares = [[path, *share] for path, share in zip(e.paths.tolist(), e.contributions.tolist(), strict=True)]
         found[f"explain {place}"] = {"units": e.num_paths, "numbers": numbers, "paths": sorted(shares)}
     columns = explainer.features(target)
     found["features"] = float(columns.share.abs().sum())
