@@ -356,6 +356,18 @@ def test_tables_are_read_however_they_were_packed(tmp_path, way):
     np.testing.assert_allclose(graph.data.x, np.stack([table["a"], table["b"]], axis=1), rtol=1e-6)
 
 
+def test_groups_of_one_row_are_read_together(tmp_path, monkeypatch):
+    """Each on its own would take pandas a millisecond."""
+    pq.write_table(pa.table({"id": [f"n{i}" for i in range(500)], "a": range(500)}), tmp_path / "n.parquet", 1)
+    batches, make = [], tables._as_frame
+    monkeypatch.setattr(tables, "_as_frame", lambda parts: batches.append(len(parts)) or make(parts))
+    assert read_table(tmp_path / "n.parquet", MAX_BYTES).a.tolist() == list(range(500))
+    assert batches == [500]
+    batches.clear()
+    assert sum(map(len, tables.read_parts(tmp_path / "n.parquet", 200))) == 500
+    assert batches == [200, 200, 100]
+
+
 def read_in_a_process(path, read, contents):
     """How a forked child ends that reads each content under a name, and how many of them it refused."""
     seen, told = os.pipe()

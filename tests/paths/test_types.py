@@ -308,6 +308,7 @@ def test_fractions_are_no_rows_and_complex_features_keep_their_imaginary_part_by
         ("edge_index", torch.tensor([[0.5], [0.0]]), "whole numbers .*got float32"),
         ("edge_index", torch.zeros(2, 1, dtype=torch.complex64), "real numbers in .*edge_index. .got complex ones"),
         ("edge_label_index", torch.tensor([[0.5], [0.0]]), "edge_label_index` to hold whole numbers"),
+        ("edge_weight", torch.eye(2).to_sparse(), "Expected dense tensors"),
         ("x", torch.eye(3, dtype=torch.complex64), "real numbers in .*'a'.*x` .got complex ones"),
     ):
         data["a", "to", "b"].edge_index = torch.tensor([[0, 1], [0, 1]])

@@ -28,7 +28,7 @@ import torch
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..graphs.events import read_numbers
-from ..storage.parquet_pages import MAX_COLUMNS, open_parquet, spell_out
+from ..storage.parquet_pages import MAX_COLUMNS, open_parquet, read_metadata, spell_out
 from ..storage.safe import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check_size, parse_json
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
@@ -130,8 +130,7 @@ def column_names(path: Path) -> pd.DataFrame:
     check_file(path)
     with _damaged(path):
         if table_kind(path) == ".parquet":
-            with open_parquet(path, math.inf) as table:
-                names = _wanted_columns(table.schema_arrow, path)
+            names = _wanted_columns(read_metadata(path).schema.to_arrow_schema(), path)
         else:
             # Only of the first line: pandas would look for a second one, through a gigabyte of empty ones.
             header = io.StringIO()
@@ -173,13 +172,24 @@ def _parquet_parts(path: Path, num_rows: int, columns: list[str] | None, max_byt
         if max_bytes < math.inf:  # what the rows take that the footer declares, before any of them is read
             row_bytes = 8 * len(kept) + TEXT_BYTES * num_texts + NAME_BYTES
             check_size(path, float(row_bytes * table.metadata.num_rows), limit)
+        held, num_held = list[pa.RecordBatch](), 0
         for batch in table.iter_batches(num_rows, columns=kept, use_threads=False):
             part = spell_out(batch, path, limit)
             size += part.nbytes + TEXT_BYTES * num_texts * len(part)
             if max_bytes < math.inf:
                 check_size(path, size, limit)
-            # Without what pandas wrote about the columns, which need not be true.
-            yield pa.Table.from_batches([part]).to_pandas(ignore_metadata=True)
+            if held and num_held + len(part) > num_rows:
+                yield _as_frame(held)
+                held, num_held = [], 0
+            held.append(part)  # of groups of a few rows, several together: pandas takes its time for each
+            num_held += len(part)
+        if held:
+            yield _as_frame(held)
+
+
+def _as_frame(parts: list[pa.RecordBatch]) -> pd.DataFrame:
+    """Without what pandas wrote about the columns, which need not be true."""
+    return cast("pd.DataFrame", pa.Table.from_batches(parts).to_pandas(ignore_metadata=True))
 
 
 def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:

@@ -19,7 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 from ..arrays import IntArray
 from ..errors import InputError
-from .data_fields import read_ends, read_node_ids, refuse_complex
+from .data_fields import read_edge_weight, read_ends, read_node_ids, refuse_complex
 from .schema import OF_EDGES, OF_NODES, Relation, Schema, name_of_field
 from .snapshot import warn_of_rows
 from .targets import match_in_graphs
@@ -145,7 +145,7 @@ def stack(data: HeteroData, schema: Schema, name: str) -> Data:
     batches = [data[node_type].get("batch") for node_type in schema.node_types]
     if all(batch is not None for batch in batches):
         stacked.batch = torch.cat([torch.as_tensor(batch).cpu() for batch in batches])
-    _add_weights(stacked, data, schema, counts)
+    _add_weights(stacked, data, schema, counts, name)
     for t, node_type in enumerate(schema.node_types):
         for key, value in _further(data[node_type], sizes[t]).items():
             stacked[name_of_field(OF_NODES, t, key)] = _padded(value, sum(sizes[:t]), sum(sizes))
@@ -246,9 +246,11 @@ def _take(x: Any, rows: torch.Tensor, columns: slice) -> torch.Tensor:
     return taken.contiguous()
 
 
-def _add_weights(stacked: Data, data: HeteroData, schema: Schema, counts: list[int]) -> None:
+def _add_weights(stacked: Data, data: HeteroData, schema: Schema, counts: list[int], name: str) -> None:
     """Relations without weights have ones, if any has weights."""
     weights = [data[relation].get("edge_weight") for relation in schema.relations]
+    for relation, weight, count in zip(schema.relations, weights, counts, strict=True):
+        read_edge_weight(weight, count, f"{name}[{relation!r}].edge_weight")
     if all(weight is None for weight in weights):
         return
     parts = []

@@ -53,13 +53,8 @@ class _Page(NamedTuple):
 def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
     """A file all of whose columns may be read within the limit; call it within `blamed`."""
     check_file(path, max_bytes)
-    limit = bound_growth(path, max_bytes)
+    limit, footer = bound_growth(path, max_bytes), read_metadata(path)
     with path.open("rb") as stream:
-        footer = pq.read_metadata(path)
-        if footer.num_columns > MAX_COLUMNS:
-            raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {footer.num_columns:,}).")
-        if OLD_WRITERS.match(footer.created_by or ""):
-            raise InputError(f"Expected a Parquet file of this decade at {path} (got one by {footer.created_by}).")
         size = 0.0
         words: set[str] = set()
         spelt: set[str] = set()
@@ -83,6 +78,16 @@ def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
         raise InputError(f"Expected columns of different names in {path} (got some twice).")
     # With a buffer of its own, a column is read as it is needed and not a whole row group at once.
     return pq.ParquetFile(path, buffer_size=1 << 16, pre_buffer=False, read_dictionary=sorted(words))
+
+
+def read_metadata(path: Path) -> pq.FileMetaData:
+    """What a footer says of the columns; nobody may ask it for groups of rows. Call it within `blamed`."""
+    footer = pq.read_metadata(path)
+    if footer.num_columns > MAX_COLUMNS:
+        raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {footer.num_columns:,}).")
+    if OLD_WRITERS.match(footer.created_by or ""):
+        raise InputError(f"Expected a Parquet file of this decade at {path} (got one by {footer.created_by}).")
+    return footer
 
 
 def spell_out(batch: pa.RecordBatch, path: Path, limit: float) -> pa.RecordBatch:
