@@ -49,8 +49,8 @@ if TYPE_CHECKING:  # `as` marks a name as exported, for type checkers
     from .paths.attribution import Attribution as Attribution
     from .readers import check as check
     from .readers import register_reader as register_reader
+    from .readers.model_check import ModelCheck as ModelCheck
     from .readers.unrolled import unroll as unroll
-    from .readers.verdict import ModelCheck as ModelCheck
     from .report import build_report as build_report
     from .report import save_report as save_report
     from .scan.flips import StepSummary as StepSummary
@@ -85,7 +85,7 @@ _HOMES = {
     "paths.attribution": "Attribution",
     "readers": "check register_reader",
     "readers.unrolled": "unroll",
-    "readers.verdict": "ModelCheck",
+    "readers.model_check": "ModelCheck",
     "report": "build_report save_report",
     "scan.flips": "StepSummary",
     "scan.parts": "Failure",

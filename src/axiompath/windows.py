@@ -30,7 +30,7 @@ from .graphs.snapshot import find_numbers
 from .readers import Usage
 from .readers.arguments import find_arguments
 from .readers.packed import PackedCall
-from .readers.trial import copy_model, kept_state
+from .readers.run import copy_model, kept_state
 from .session import Session, open_session
 
 NO_LINKS = (

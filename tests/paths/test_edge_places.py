@@ -12,10 +12,10 @@ from axiompath.explain.replay import replay_paths
 from axiompath.network import activations
 from axiompath.network.coefficients import Factor, Identity
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network, run_pair
-from axiompath.network.messages import SENDER, Delivered, Gathered
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.search import sum_each
 from axiompath.paths.walk import count_paths, walk_paths
+from support.edge_rules import SENDER, Delivered, Gathered
 from support.effort import examples
 from support.evolutions import HOMOGENEOUS_NAMES, attributed_pairs, edge_networks, widened
 from support.references import LiteralAttribution, LiteralReplay

@@ -19,7 +19,6 @@ from axiompath.graphs.data_fields import Fields
 from axiompath.graphs.places import GRAPHS, LINKS
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
 from axiompath.graphs.targets import with_graphs, with_links
-from axiompath.graphs.widened import widen_pair
 from axiompath.network import activations
 from axiompath.network.attention import ReadColumns
 from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
@@ -27,11 +26,11 @@ from axiompath.network.degrees import Looped
 from axiompath.network.families import Column
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.network.maxima import Extreme, Highest
-from axiompath.network.messages import RECEIVER, SENDER, Delivered, Gathered
 from axiompath.network.readouts import End, Pooled
 from axiompath.network.relations import OfRelation
-from axiompath.network.softmaxes import ColumnSoftmax, ScoreSoftmax
-from axiompath.network.statistics import GraphScale, GraphShift, Moments
+from axiompath.network.statistics import GraphScale, GraphShift
+from support.edge_rules import RECEIVER, SENDER, ColumnSoftmax, Delivered, Gathered, MomentsOfNodes, ScoreSoftmax
+from support.widened import widen_pair
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 EDGE_WIDTH = 2  # columns of edge features
@@ -310,7 +309,7 @@ def norm_layers(draw, rng, width, passed=0):
     """
     flags = {name: draw(st.booleans()) for name in ("by_graph", "together", "beside", "summed", "scaled")}
     part = rng.uniform(0.5, 1.5, size=width) if draw(st.booleans()) and not flags["together"] else None
-    moments = Moments(width, eps=0.3, part=part, **flags)
+    moments = MomentsOfNodes(width, eps=0.3, part=part, **flags)
     ones = np.concatenate([np.zeros(width), np.ones(width), np.zeros(passed)])
     kept = [Channel(Identity(), None, slice(0, width), slice(0, width))]
     behind = [slice(times * width, times * width + passed) for times in (1, 2, 1)]
@@ -318,7 +317,7 @@ def norm_layers(draw, rng, width, passed=0):
     held = Layer((*kept, *going_on[:1]), ones, (), 2 * width + passed)
     channels = [
         Channel(Column(rule, d), None, slice(rule.first + d, rule.first + d + 1), slice(d, d + 1))
-        for rule in (GraphScale(moments), GraphShift(moments))
+        for rule in (GraphScale(moments, width), GraphShift(moments, width))
         for d in range(width)
     ]
     block = Block(slice(0, width), any_activation(rng, draw(st.sampled_from(("relu", "identity"))), width), "norm")

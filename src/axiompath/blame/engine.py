@@ -24,7 +24,7 @@ from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..network.layers import Network
 from ..outputs import Output
-from ..readers.trial import HALF_TOLERANCE, dtype_of_model
+from ..readers.run import HALF_TOLERANCE, dtype_of_model
 from .own_model import OwnEvaluator, OwnModel
 from .players import Players, find_players
 from .receptive_field import ReceptiveField, cut_receptive_field

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.data_fields import Features
-from ..network.attention import AdditiveAttention, PairAttention
+from ..network.attention import AdditiveAttention
 from ..network.coefficients import Degree, Mean, Rule, SymmetricNorm, TargetNorm
 
 
@@ -58,9 +58,6 @@ def find_factors(
 def find_scores(rule: Any, h: Features) -> Scores:
     """What an attention compares of each row of its inputs."""
     if isinstance(rule, AdditiveAttention):
-        keys, queries = (np.asarray(h @ ends).reshape(-1, 1) for ends in (rule.sender, rule.receiver))
-        return Scores(keys, queries, np.ones(1), float(rule.negative_slope), False)
-    if isinstance(rule, PairAttention):
         keys, queries = np.asarray(h @ rule.sender), np.asarray(h @ rule.receiver) + rule.bias
         return Scores(keys, queries, np.asarray(rule.direction, dtype=np.float64), float(rule.negative_slope), False)
     queries, keys = np.asarray(h @ rule.query) + rule.query_bias, np.asarray(h @ rule.key) + rule.key_bias

@@ -27,7 +27,7 @@ from ..graphs.pair import Side
 from ..graphs.sample import dtype_of
 from ..graphs.snapshot import Snapshot, rows_of
 from ..readers.arguments import LINKS_FIELD, ModelCall
-from ..readers.trial import copy_model, run_model
+from ..readers.run import copy_model, run_model
 from .receptive_field import ReceptiveField
 from .root import RootPlace
 from .sizes import SizeWatch

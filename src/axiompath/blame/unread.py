@@ -31,7 +31,7 @@ from ..network.digests import digest_graph
 from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
 from ..readers import Usage, prepare_inputs
 from ..readers.arguments import LINKS_FIELD
-from ..readers.trial import run_model
+from ..readers.run import run_model
 from ..readers.typed import prepare_types
 from ..storage.origin import RELEASE, Origin, digest_of
 from .engine import ModelEvaluator, SubsetEngine
@@ -136,7 +136,7 @@ def _run_on_both(model: Any, before: Any, after: Any, usage: Usage, node_names: 
             "Expected two torch_geometric.data.Data to go with paths=False "
             f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
         )
-    inputs = prepare_inputs(model, before, after, usage, to_read=False)
+    inputs = prepare_inputs(model, before, after, usage)
     graphs = inputs.before, inputs.after
     pair = open_pair(*graphs, _fields_of(*graphs))
     raw = OwnModel(model, usage.call, np.asarray)

@@ -21,7 +21,7 @@ from ..graphs.data_fields import Features
 from ..graphs.rows import entries_of
 from ..graphs.values import types_of
 from ..native.threads import run_in_pieces
-from ..network.attention import AdditiveAttention, DotAttention, InverseDeviation, PairAttention, ReadColumns
+from ..network.attention import AdditiveAttention, DotAttention, InverseDeviation, ReadColumns
 from ..network.coefficients import (
     SOURCE_TO_TARGET,
     Degree,
@@ -58,7 +58,7 @@ from .views import MOST_BITS, find_views, pack
 BYTES = 128 * 10**6  # of the rows of one layer, roughly, for all subsets that are run together
 MOST = 1 << 13  # subsets that are run together, so that what a place has of them stays in the cache
 KNOWN = (
-    Identity, Sum, Mean, Degree, SymmetricNorm, TargetNorm, InverseDeviation, AdditiveAttention, PairAttention,
+    Identity, Sum, Mean, Degree, SymmetricNorm, TargetNorm, InverseDeviation, AdditiveAttention,
     DotAttention, Pooled, End,
 )  # fmt: skip
 
@@ -333,7 +333,7 @@ class _Pass:
     ) -> None:
         hold, rule = self.hold, inner.rule
         taken = np.ascontiguousarray(taken)
-        if isinstance(rule, (AdditiveAttention, PairAttention, DotAttention)):
+        if isinstance(rule, (AdditiveAttention, DotAttention)):
             attended = Attended(self.of.incoming[inner.sees], find_scores(rule, h), bool(rule.self_loops))
             attended.add(hold, wanted, below, taken, part)
             return

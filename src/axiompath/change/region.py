@@ -35,7 +35,7 @@ from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import ForwardPass, Layer, Network, run_pair
-from ..readers import AS_IT_IS, Usage, asks_for_places, prepare_inputs, read_network, read_samples
+from ..readers import AS_IT_IS, ReadModel, Usage, asks_for_places, prepare_inputs, read_network, read_samples
 from .comparison import Change, LayerChange, find_change, merge_layers, without_coefficients
 
 
@@ -98,28 +98,23 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
     if pair.on_disk:
         if usage.links is not None or asks_for_places(model, usage.call):
             raise InputError(NODES_ALONE)
-        network, fields = read_samples(model, *sample_pair(pair), usage)
-        if network.rise is not None:
+        read = read_samples(model, *sample_pair(pair), usage)
+        if read.network.rise is not None:
             raise InputError(NODES_ALONE)
-        if network.takes_edges:
-            raise InputError(
-                "Expected a model whose messages are made at nodes to go with stored graphs (got one that makes them "
-                "on edges); open the graphs in memory, with axiompath.read_graph."
-            )
-        region = cut_region(network, pair)
-        return _merged(network, fields, region, run_pair(network, region.before, region.after))
+        region = cut_region(read.network, pair)
+        return _merged(read, region, run_pair(read.network, region.before, region.after))
     whole = pair.before.graph, pair.after.graph
     read = read_network(model, whole, (before, after), usage, pairs)
     if read.graphs[0] is not whole[0]:  # the model takes other fields than x and edge_weight
         pair = match_snapshots(*read.graphs, (before, after))
-    region = Region(pair, read.before, read.after, np.ones(read.before.num_nodes, dtype=np.bool_))
-    return _merged(read.network, read.fields, region, (read.before_pass, read.after_pass))
+    region = Region(pair, *read.sides, np.ones(read.sides[0].num_nodes, dtype=np.bool_))
+    return _merged(read, region, read.passes)
 
 
-def _merged(network: Network, fields: Fields, region: Region, passes: tuple[ForwardPass, ForwardPass]) -> Opened:
-    layers = merge_layers(network, (region.before, region.after), passes)
+def _merged(read: ReadModel, region: Region, passes: tuple[ForwardPass, ForwardPass]) -> Opened:
+    layers = merge_layers(read.network, (region.before, region.after), passes)
     first, last = (without_coefficients(found) for found in passes)
-    return Opened(network, fields, region, first, last, layers)
+    return Opened(read.network, read.fields, region, first, last, layers)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from ..paths.attribution import Attribution, split_by_target
 from ..paths.bundles import count_hops
 from ..readers import Usage
 from ..readers.provision import give_pairs
-from ..readers.trial import copy_model, run_model
+from ..readers.run import copy_model, run_model
 from ..selection import METHODS
 from ..storage.origin import RELEASE, Origin
 from .answer import answer, explain_rows, open_batch, pool_bytes

@@ -13,7 +13,6 @@ from ..errors import InputError, WrongKind
 from ..graphs.places import Target
 from ..graphs.snapshot import find_numbers
 from ..graphs.targets import read_pairs, with_links
-from ..network.relations import OfType
 from .engine import PathEngine
 
 
@@ -79,7 +78,7 @@ def check_types(engine: PathEngine, rows: IntArray) -> None:
     """Targets must be of types that the model answers for."""
     change = engine.change
     schema, types = change.before.schema, change.before.node_types
-    answered = {rule.node_type for rule in change.network.layers[-1].rules if isinstance(rule, OfType)}
+    answered = change.network.answered
     if schema is None or types is None or not answered:
         return
     for row in rows[~np.isin(types[rows], list(answered))][:1].tolist():

@@ -152,18 +152,6 @@ def leaky_relu(negative_slope: float = 0.01) -> Activation:
     return two_slopes("leaky_relu", negative_slope)
 
 
-@_made_again
-def lookup(rows: FloatArray) -> Activation:
-    """Of whole numbers, the row of a table that each names: column c has the table's column c, less its first row."""
-    table = rows - rows[0]
-
-    def value(z: FloatArray) -> FloatArray:
-        numbers = np.clip(np.rint(z), 0, len(table) - 1).astype(np.int64)
-        return np.asarray(table[numbers, np.arange(table.shape[1])])
-
-    return Activation("lookup", value, np.zeros_like, kinked=True)
-
-
 def prelu(slopes: FloatArray) -> Activation:
     """LeakyReLU whose slopes [num_features] or [1] were learnt."""
     return two_slopes("prelu", slopes)
@@ -290,35 +278,6 @@ def clamp(low: float = -np.inf, high: float = np.inf) -> Activation:
         derivative=lambda z: ((z > low) & (z < high)).astype(np.float64),
         kinked=True,
         constant=constant,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Deviation(Activation):
-    """The root of a variance, with nothing below some of it."""
-
-    least: float = 0.0
-
-    def rate(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        """1 / (one root + the other): where only parts of a variance change, a quotient would be of rounding."""
-        roots = np.sqrt(np.maximum(before, self.least)) + np.sqrt(np.maximum(after, self.least))
-        return np.where((before > self.least) & (after > self.least), 1.0 / roots, super().rate(before, after))
-
-
-@_made_again
-def deviation(below: float = 0.0, least: float = 1e-5) -> Activation:
-    """The root of a variance, and `below` where that is at most `least`, as PyG's aggregations have it."""
-
-    def root(z: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(np.maximum(z, least)))
-
-    return Deviation(
-        "deviation",
-        value=lambda z: np.where(z > least, root(z) - below, 0.0),
-        derivative=lambda z: np.where(z > least, 0.5 / root(z), 0.0),
-        kinked=True,
-        constant=below,
-        least=least,
     )
 
 

@@ -342,21 +342,6 @@ class TargetNorm(Rule):
         return assemble(snapshot, receivers, senders, weights.astype(np.float64))
 
 
-@dataclass(frozen=True)
-class GraphSize(Rule):
-    """a[V, V] = 1 / sqrt(number of nodes), of one type where nodes have types."""
-
-    node_type: int | None = None
-    local: ClassVar[bool] = True
-
-    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """Only nodes of this snapshot are counted."""
-        counted = snapshot.present
-        if self.node_type is not None and snapshot.node_types is not None:
-            counted = counted & (snapshot.node_types == self.node_type)
-        return diagonal(snapshot, np.full(snapshot.num_nodes, max(float(counted.sum()), 1.0) ** -0.5))
-
-
 def edges_of(snapshot: Snapshot, weighted: bool, flow: str) -> tuple[IntArray, IntArray, FloatArray]:
     """Receivers, senders and weights (or ones) of all edges; parallel edges keep their order."""
     senders, receivers = snapshot.edge_index if flow == SOURCE_TO_TARGET else snapshot.edge_index[::-1]

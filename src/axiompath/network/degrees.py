@@ -14,7 +14,7 @@ from scipy import sparse
 from ..arrays import FloatArray, IntArray
 from ..graphs.data_fields import Features
 from ..graphs.snapshot import Snapshot
-from .coefficients import SOURCE_TO_TARGET, Like, Rule, assemble, diagonal, edges_of, renew_loops
+from .coefficients import SOURCE_TO_TARGET, Like, Rule, assemble, edges_of, renew_loops
 
 
 @dataclass(frozen=True)
@@ -64,52 +64,6 @@ class WeightedMean(Rule):
         receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)
         scale = _inverse(_sums(receivers, weights, snapshot.num_nodes), 1.0)
         return assemble(snapshot, receivers, senders, np.asarray(weights * scale[receivers]))
-
-
-@dataclass(frozen=True)
-class OfDegree(Rule):
-    """a[V, V] = a function of the number of edges into V: what a node's own features, or its sums, are scaled by."""
-
-    local: ClassVar[bool] = True
-    reach: ClassVar[int] = 0
-
-    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """On the diagonal."""
-        receivers, _, _ = edges_of(snapshot, False, self.flow)
-        return diagonal(snapshot, self.of(np.bincount(receivers, minlength=snapshot.num_nodes).astype(np.float64)))
-
-    def of(self, degree: FloatArray) -> FloatArray:
-        """The function, of [num_nodes]."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class DegreeIs(OfDegree):
-    """1 where the degree, or `most` where it is more, is this number; else 0."""
-
-    number: int
-    most: int
-    flow: str = SOURCE_TO_TARGET
-
-    def of(self, degree: FloatArray) -> FloatArray:
-        """One of the numbers 0 to `most`."""
-        return np.asarray(np.minimum(degree, self.most) == self.number, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class DegreeScale(OfDegree):
-    """A power of the degree, or of the logarithm of it and one, over its average in training; of 1 where it is none."""
-
-    average: float
-    logarithm: bool = False
-    inverse: bool = False
-    flow: str = SOURCE_TO_TARGET
-
-    def of(self, degree: FloatArray) -> FloatArray:
-        """PyG's scalers: linear, amplification, and their inverses."""
-        counted = np.maximum(degree, 1) if self.inverse else degree
-        scale = (np.log(counted + 1) if self.logarithm else counted) / self.average
-        return np.asarray(1 / scale if self.inverse else scale)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,6 @@ class Block:
     activation: Activation | None
     name: str
     recorded: int | None = None  # which recorded value of the user's model these columns equal
-    node_type: int | None = None  # of the nodes that it is of, where nodes have types
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +143,7 @@ class Network:
     num_features: int
     output: str = CLASSES  # what the columns of the last layer mean
     scales: FloatArray | None = None  # [num_classes]: units of values, where the user says them
+    answered: frozenset[int] = frozenset()  # types of the nodes that it answers for; none where nodes have no types
     end: str = ""  # the softmax or sigmoid at the model's end that is left off, by its name in torch
 
     @property

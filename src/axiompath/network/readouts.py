@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -36,21 +36,6 @@ class Pooled(Readout):
         size = np.bincount(graphs, minlength=len(places.present))
         values = 1.0 / size[graphs] if self.mean else np.ones(len(members))
         return sparse.csr_array((values, (graphs, members)), shape=(len(places.present), snapshot.num_nodes))
-
-
-@dataclass(frozen=True)
-class PooledType(Readout):
-    """The same, only of the nodes of one type."""
-
-    node_type: int
-    mean: bool = False
-
-    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """Nodes of other types belong to no graph."""
-        assert snapshot.node_types is not None
-        places = places_of(snapshot)
-        nodes = np.where(snapshot.node_types == self.node_type, places.nodes, -1)
-        return Pooled(self.mean).matrix(replace(snapshot, places=replace(places, nodes=nodes)), inputs)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ means over the two snapshots: the first part goes on to h, the second is the sou
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar
 from weakref import WeakKeyDictionary, ref
@@ -22,54 +23,22 @@ from ..graphs.data_fields import Features
 from ..graphs.snapshot import Snapshot
 from .coefficients import Parts, Sides, diagonal
 from .families import ColumnRule, column_of
-from .readouts import members_of
 
 OF_GRAPH = "graph"  # how a norm over a graph divides its coefficients
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(ABC):
     """What a norm makes of the nodes of a graph: its mu and its s, of every column."""
 
-    width: int
-    by_graph: bool = False  # of each graph of a batch for itself; else of all nodes
-    together: bool = False  # one mean and one deviation for all columns
-    eps: float = 0.0
-    beside: bool = False  # eps is added to the deviation, not to the variance
-    summed: bool = False  # the variance is the sum of those of the columns
-    scaled: bool = True  # else s is 1
-    part: FloatArray | None = None  # [width]: how much of its mean is taken from a column; None for all
-    node_type: int | None = None  # whose nodes the module is given, where nodes have types; None for all
+    recorded: bool = False  # whether they are known on two graphs only
 
-    def members(self, snapshot: Snapshot) -> tuple[IntArray, IntArray]:
-        """The nodes that the module is given, and the graph of each, numbered from 0: never edges that are places."""
-        members, graphs = members_of(snapshot, by_graph=self.by_graph)
-        if self.node_type is None:
-            return members, graphs
-        assert snapshot.node_types is not None
-        own = snapshot.node_types[members] == self.node_type
-        return members[own], graphs[own]
+    @abstractmethod
+    def members(self, snapshot: Snapshot) -> IntArray:
+        """The nodes that are normed."""
 
+    @abstractmethod
     def find(self, snapshot: Snapshot, inputs: Features) -> tuple[FloatArray, FloatArray]:
-        """mu and s of every node and column, [num_nodes, width]; 0 and 1 where a node belongs to no graph."""
-        h = np.asarray(inputs[:, : self.width] if isinstance(inputs, np.ndarray) else inputs.toarray()[:, : self.width])
-        members, graphs = self.members(snapshot)
-        mu, s = np.zeros(h.shape), np.ones(h.shape)
-        own, size = h[members], np.maximum(np.bincount(graphs), 1)[:, None]
-
-        def means(values: FloatArray) -> FloatArray:
-            found = _sum_rows(values, graphs, len(size)) / size
-            return np.broadcast_to(found.mean(axis=1, keepdims=True), found.shape) if self.together else found
-
-        mean = means(own) * (1.0 if self.part is None else self.part)
-        mu[members] = mean[graphs]
-        if self.scaled:
-            variance = means((own - mean[graphs]) ** 2)
-            if self.summed:
-                variance = np.broadcast_to(variance.sum(axis=1, keepdims=True), variance.shape)
-            deviation = np.sqrt(variance) + self.eps if self.beside else np.sqrt(variance + self.eps)
-            s[members] = (1.0 / deviation)[graphs]
-        return mu, s
+        """mu and s of every node and column, [num_nodes, width]; 0 and 1 of nodes that are not normed."""
 
 
 # What was found last of each: all columns ask for the same.
@@ -77,13 +46,24 @@ _FOUND: WeakKeyDictionary[Moments, tuple[ref[Snapshot], bytes, FloatArray, Float
 
 
 @dataclass(frozen=True, eq=False)
-class GraphScale(ColumnRule):
-    """a[V, V] = s of V's graph."""
+class OfGraph(ColumnRule):
+    """What a norm over the nodes of a graph makes of each column."""
 
     moments: Moments
+    width: int  # columns that are normed; as many of ones stand behind them
     local: ClassVar[bool] = True
     reads_edges: ClassVar[bool] = False
     divides: ClassVar[str] = OF_GRAPH
+
+    @property
+    def recorded(self) -> bool:
+        """As its moments."""
+        return self.moments.recorded
+
+
+@dataclass(frozen=True, eq=False)
+class GraphScale(OfGraph):
+    """a[V, V] = s of V's graph."""
 
     def column_matrix(self, snapshot: Snapshot, inputs: Features, number: int) -> sparse.csr_array:
         """On the diagonal."""
@@ -96,18 +76,13 @@ class GraphScale(ColumnRule):
 
 
 @dataclass(frozen=True, eq=False)
-class GraphShift(ColumnRule):
+class GraphShift(OfGraph):
     """a[V, V] = -s mu of V's graph, over columns of ones beside those that are normed."""
-
-    moments: Moments
-    local: ClassVar[bool] = True
-    reads_edges: ClassVar[bool] = False
-    divides: ClassVar[str] = OF_GRAPH
 
     @property
     def first(self) -> int:
         """The ones stand behind."""
-        return self.moments.width
+        return self.width
 
     def column_matrix(self, snapshot: Snapshot, inputs: Features, number: int) -> sparse.csr_array:
         """On the diagonal."""
@@ -136,18 +111,12 @@ def find_moments(moments: Moments, snapshot: Snapshot, inputs: Features) -> tupl
 
 
 def _at_members(moments: Moments, snapshot: Snapshot, values: FloatArray) -> sparse.csr_array:
-    """On the diagonal, only of the nodes that the module receives."""
+    """On the diagonal, only of the nodes that are normed."""
     given = np.zeros(snapshot.num_nodes, dtype=np.bool_)
-    given[moments.members(snapshot)[0]] = True
+    given[moments.members(snapshot)] = True
     return diagonal(replace(snapshot, present=given, edge_rows=None), values)
 
 
 def _alone(sides: Sides) -> tuple[FloatArray, FloatArray]:
     """Gained and lost of nodes that only one snapshot has."""
     return np.where(sides.both, 0.0, sides.after), np.where(sides.both, 0.0, sides.before)
-
-
-def _sum_rows(values: FloatArray, groups: IntArray, count: int) -> FloatArray:
-    total = np.zeros((count, values.shape[1]))
-    np.add.at(total, groups, values)
-    return total

@@ -1,41 +1,45 @@
-"""torch module + snapshots -> Network.
+"""torch module + snapshots -> Network: the model runs on each graph, and what it computed is read from its operations.
 
-tape.py               every torch call on the features as a step: Recorder, Recording
-arguments.py          how the model is called on a graph: arguments of forward by the names of its fields
-provision.py          the graphs with what they lack for that: pairs, the numbers of their graphs
-packed.py             the same for a model of several snapshots or edge sets, packed in one graph
-trial.py              runs a copy of the model once on real data, recorded
-forms.py              an affine expression in values already computed: Form
-bases.py              the values that the Network will hold, as they are found
-calls.py              what a reader of a module is given; the table of readers, and register_reader
-convolutions.py       one small function a convolution of one hop
-propagation.py        the same for convolutions of several hops
-attention_layers.py   the same for attention
-edge_messages.py      the same for messages made on their edges
-points.py             the same for messages that heed where both ends lie
-everywhere.py         the same for what joins nodes without an edge between them
-aggregations.py       what a convolution makes of its messages, whatever they are
-gates.py              the same for what multiplies features
-typed_layers.py       the same for convolutions with relations
-norms.py              normalisation, as a module or a function
-elementwise.py        activations and dropout, by the function's name
-functions.py          one small function a torch function that is affine; a table by name
-recognised.py         coefficients recorded by traced/ -> the rules of structure that give them
-scores.py             the same for shares of a softmax over neighbours
-refusals.py           modules that cannot be read, and why
-columns.py            what the columns of the output mean, by the model's last operation
-layout.py             bases -> layers
-assembly.py           Recording -> forms -> bases -> Network
-reader.py             the whole way in, and the check that the Network computes what the model computes
-verdict.py            the same for one graph, as a table that never raises: ModelCheck
+arguments.py     how the model is called on a graph: arguments of forward by the names of its fields
+provision.py     the graphs with what they lack for that: pairs, the numbers of their graphs
+matrices.py      the same for a model of a matrix instead of edges
+typed.py         the same for a model of several node types
+packed.py        the same for a model of several snapshots or edge sets, packed in one graph
+unrolled.py      a cell that takes one step -> a model of a window
+run.py           a copy of the model + one graph -> its answer; why it fails
+trace.py         one run -> the tensor operations that it made: Trace
+opened.py        operations that are recorded as the smaller ones they are made of
+recording.py     a copy of the model + one graph -> Trace, of steps and types, too
+rows.py          which rows of two recordings are the same node, message, graph or pair: Axis, Recorded
+forms.py         an affine expression in values already computed: Form
+bases.py         the values that the Network will hold, as they are found
+values.py        a form on rows, and where its numbers stand in the model's tensor: Value
+reader.py        reads two traces backwards from the output: Reader, Step
+functions.py     name of a tensor operation -> how it is read
+columns.py       operations within rows: element-wise affine ones, views, sums, linear maps
+crossing.py      operations that lead to other rows: gather, scatter, products with a matrix
+factors.py       features times features: a coefficient, or a product
+statistics.py    norms over the nodes of a graph
+largest.py       the largest of columns or rows
+elementwise.py   element-wise functions -> activations
+registered.py    modules that a reader of the user's own describes
+calls.py         what such a reader is given, and how it is registered
+output.py        the logits, and what their columns mean
+layout.py        bases -> layers
+recognised.py    recorded coefficients -> the rules of structure that give them
+scores.py        the same for shares of a softmax over neighbours
+assemble.py      two traces -> Network, checked against the model
+model.py         the whole way in
+model_check.py   the same for one graph, as a table that never raises: ModelCheck
 """
 
 from .arguments import AS_IT_IS, ModelCall, Usage
+from .assemble import ReadModel
 from .calls import Call, register_reader
+from .model import read_network, read_samples
+from .model_check import ModelCheck, check
 from .provision import asks_for_places, prepare_inputs
-from .reader import ReadModel, read_network, read_samples
-from .tape import UnreadableModel
-from .verdict import ModelCheck, check
+from .refusals import UnreadableModel
 
 __all__ = [
     "AS_IT_IS",

@@ -21,9 +21,9 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GAE, Sequential
 
 from ..errors import InputError
-from ..graphs.data_fields import EDGE, GRAPH, NODE, level_of, to_torch_csr
+from ..graphs.data_fields import EDGE, level_of, to_torch_csr
 from ..outputs import AUTO
-from .tape import EDGE_INDEX, EDGE_WEIGHT, FailingModel, Ref, UnreadableModel, X, quoted
+from .refusals import FailingModel, UnreadableModel, quoted
 
 ModelCall: TypeAlias = Callable[[Any, Any], Any]
 
@@ -51,8 +51,6 @@ NOT_X = (
 NOT_EDGES = (*NOT_X, "h", "hx", "h0", "h_0", "hidden", "state", "hidden_state", "memory")
 SIZE_FIELD = "num_nodes"  # what every graph has, whether it is said or not
 LINKS_FIELD = "edge_label_index"
-ABOUT_OUTPUT = ("batch", "ptr", LINKS_FIELD)  # what is predicted: never a constant of the model
-INPUTS = {"x": X, "edge_index": EDGE_INDEX, "edge_weight": EDGE_WEIGHT}
 
 
 @dataclass(frozen=True)
@@ -216,33 +214,6 @@ def copy_data(data: Data, dtype: torch.dtype, *, as_is: bool = True) -> Data:
             kind = dtype if value.is_floating_point() else value.dtype
             copied[key] = value.detach().cpu().to(kind, copy=True)
     return copied
-
-
-def watched_fields(data: Data, constants: Collection[str] = ()) -> dict[Ref, str]:
-    """The fields whose way through the model is followed: all tensors but those that are the same for every graph."""
-    given = [key for key in INPUTS if key in data]
-    tensors = [key for key in sorted(data.keys()) if isinstance(data[key], torch.Tensor)]
-    others = [key for key in tensors if key not in INPUTS and key not in constants]
-    return {INPUTS[key]: key for key in given} | {Ref(-1 - i): key for i, key in enumerate(others)}
-
-
-def is_feature(data: Data, key: str) -> bool:
-    """Whether a field holds numbers of each node, so that it can be read as further columns of x."""
-    value = data[key]
-    return level_of(data, key) == NODE and value.dim() == 2 and value.is_floating_point()
-
-
-def constant_fields(before: Data, after: Data) -> frozenset[str]:
-    """Tensors of whole graphs that are the same in both: to a model they are constants."""
-    shared = set(before.keys()) & set(after.keys())
-    return frozenset(
-        key
-        for key in shared
-        if all(isinstance(data[key], torch.Tensor) and level_of(data, key) == GRAPH for data in (before, after))
-        and key not in ("x", *ABOUT_OUTPUT)
-        and before[key].layout == after[key].layout == torch.strided
-        and torch.equal(before[key].cpu(), after[key].cpu())
-    )
 
 
 def has_decoder(model: nn.Module) -> bool:

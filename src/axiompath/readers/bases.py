@@ -12,7 +12,6 @@ from ..network.activations import Activation, Product, product
 from ..network.coefficients import Factor, Rule
 from ..network.families import ColumnRule
 from ..network.maxima import Highest
-from ..network.statistics import GraphScale, GraphShift, Moments
 from .forms import Form, Term, aggregated, base_form, concatenate
 
 RISEN = 10**6  # hops below what is made of whole graphs or pairs: more than any node has, so that all rise at once
@@ -27,7 +26,6 @@ class Base:
     width: int
     num_hops: int  # aggregations on the longest way from the node features
     recorded: int | None
-    node_type: int | None = None  # whose rows it is of, where nodes have types
     on_edges: bool = False  # whether it is of edges that are places
 
     @property
@@ -39,29 +37,17 @@ class Base:
 class Bases:
     """Grows by one base wherever a form has to become a value of its own."""
 
-    def __init__(
-        self, widths: Sequence[int], node_types: Sequence[int] | None = None, edge_widths: Sequence[int] = ()
-    ) -> None:
-        """`widths` are those of node features, of these types where nodes have types; `edge_widths` those of edge
-        features."""
-        types = [None] * len(widths) if node_types is None else node_types
-        self.all = [Base(None, None, width, 0, None, kind) for width, kind in zip(widths, types, strict=True)]
-        self.all += [Base(None, None, width, 0, None, None, True) for width in edge_widths]
+    def __init__(self) -> None:
+        self.all: list[Base] = []
         self.held: dict[int, tuple[Form, Form]] = {}  # id of a form -> the form itself, and the base it became
         self.products: dict[int, tuple[Form, tuple[Form, ...]]] = {}  # id of a form -> the form itself, its factors
-
-    @property
-    def features(self) -> list[Form]:
-        """What nodes bring along: the ranges of the columns of x, one behind the other."""
-        given = [(i, base) for i, base in enumerate(self.all) if base.form is None]
-        return [base_form(i, base.width, "x", base.node_type) for i, base in given]
 
     def add(self, form: Form, activation: Activation | None, recorded: int | None = None) -> Form:
         """Make the (activated) form a base; an activation's constant is added back."""
         form = self._settle(self.of_one_kind(form))
         hops, on_edges = self.num_hops(form), self.is_on_edges(form)
-        self.all.append(Base(form, activation, form.width, hops, recorded, form.node_type, on_edges))
-        base = base_form(len(self.all) - 1, form.width, form.name, form.node_type)
+        self.all.append(Base(form, activation, form.width, hops, recorded, on_edges))
+        base = base_form(len(self.all) - 1, form.width, form.name)
         return base + activation.constant if activation is not None and activation.constant else base
 
     def hold(self, form: Form, recorded: int | None = None) -> Form:
@@ -71,15 +57,6 @@ class Bases:
         if id(form) not in self.held:
             self.held[id(form)] = (form, self.add(form, None, recorded))
         return self.held[id(form)][1]
-
-    def latest(self, form: Form) -> Form:
-        """The base that a form has become, if it has."""
-        return self.held[id(form)][1] if id(form) in self.held else form
-
-    def opened(self, form: Form) -> Form:
-        """What a base was made of, where it is no more than that; else the form as it is."""
-        inside = self.all[form.terms[0].base] if form.is_base else None
-        return form if inside is None or inside.form is None or inside.activation is not None else inside.form
 
     def aggregate(self, form: Form, rule: Rule, reads: Form | None = None) -> Form:
         """sum over U of rule[V, U] * form[U]; a rule that reads its inputs is shown `reads`, or the form itself."""
@@ -98,25 +75,13 @@ class Bases:
         shown = self.hold(form)
         base = shown.terms[0].base
         terms = tuple(Term(base, rule, None, width, 0, base) for rule in rules)
-        kind = form.node_type if all(rule.local for rule in rules) else None  # a message goes to nodes of another type
-        return self.hold(Form(terms, None, width, form.name, kind))
+        return self.hold(Form(terms, None, width, form.name))
 
     def take_largest(self, forms: Sequence[Form], *, least: bool = False) -> Form:
         """The largest, or least, of several forms, column by column."""
         width = forms[0].width
         rules = [Highest(i, len(forms), width, least) for i in range(len(forms))]
         return self.combine(concatenate(forms), rules, width)
-
-    def norm_graphs(self, form: Form, moments: Moments) -> Form:
-        """(form - mu) s, mu and s being those of the nodes of a graph; columns of ones carry the shift."""
-        if self.is_on_edges(form):
-            raise InputError(
-                "takes the mean and deviation of all edges, which is read only of nodes; train with BatchNorm or "
-                "LayerNorm there."
-            )
-        moments = replace(moments, node_type=form.node_type)
-        ones = Form((), np.ones(form.width), form.width, form.name)
-        return self.combine(concatenate([form, ones]), [GraphScale(moments), GraphShift(moments)], form.width)
 
     def multiply(self, factors: Sequence[Form]) -> Form:
         """The product of forms, column by column; a factor that is a product itself is opened."""
@@ -152,15 +117,6 @@ class Bases:
     def num_hops(self, form: Form) -> int:
         """Aggregations on the longest way from the node features to the form."""
         return max((self._hops_of(term) for term in form.terms), default=0)
-
-    def is_given(self, form: Form) -> bool:
-        """Whether the form is columns of the node features as they are."""
-        ones = all(term.weight is None or set(np.unique(term.weight)) <= {0.0, 1.0} for term in form.terms)
-        return form.is_pure and ones and all(self.all[base].form is None for base in bases_of(form))
-
-    def is_light(self, form: Form) -> bool:
-        """Whether keeping what a form is made of costs no more than keeping the form itself."""
-        return form.is_pure and sum(self.all[base].width for base in bases_of(form)) <= form.width
 
     def _hops_of(self, term: Term) -> int:
         below = max(self.all[base].num_hops for base in (term.base, term.reads) if base is not None)
@@ -203,7 +159,7 @@ class Bases:
         for group in early.values():
             start = min(term.start for term in group)
             width = max(term.start + term.width for term in group) - start
-            part = Form(tuple(replace(t, start=t.start - start) for t in group), None, width, form.name, form.node_type)
+            part = Form(tuple(replace(t, start=t.start - start) for t in group), None, width, form.name)
             terms.append(replace(self.add(part, None).terms[0], start=start))
         return replace(form, terms=tuple(terms))
 

@@ -50,7 +50,6 @@ class Form:
     bias: FloatArray | None  # [width]
     width: int
     name: str  # the step of the user's model that it came from
-    node_type: int | None = None  # whose rows it is of, where nodes have types; those of others mean nothing
 
     # numpy leaves `array @ form` and its like to the methods below.
     __array_ufunc__ = None
@@ -71,7 +70,7 @@ class Form:
             raise InputError(f"Expected a linear map with {self.width} rows (got shape {matrix.shape}).")
         bias = None if self.bias is None else self.bias @ matrix
         terms = _merge([term.mapped(matrix) for term in self.terms])
-        return Form(terms, bias, matrix.shape[1], self.name, self.node_type)
+        return Form(terms, bias, matrix.shape[1], self.name)
 
     def __mul__(self, factor: float | FloatArray) -> Form:
         """Every column times a number, or times its own: factor is a number or [width]."""
@@ -100,7 +99,7 @@ class Form:
             raise InputError(f"Expected a form of width {self.width} (got {other.width}).")
         bias = other.bias if self.bias is None else self.bias if other.bias is None else self.bias + other.bias
         terms = _merge([*self.terms, *other.terms])
-        return Form(terms, bias, self.width, _name(self, other), one_type(self, other))
+        return Form(terms, bias, self.width, _name(self, other))
 
     __radd__ = __add__
 
@@ -113,21 +112,13 @@ class Form:
         return self @ np.eye(self.width)[:, columns]
 
 
-def base_form(base: int, width: int, name: str, node_type: int | None = None) -> Form:
+def base_form(base: int, width: int, name: str) -> Form:
     """The form that is just this base."""
-    return Form((Term(base, Identity(), None, width),), None, width, name, node_type)
-
-
-def one_type(*forms: Form) -> int | None:
-    """The type of nodes that all of these are of; constants are of any."""
-    found = {form.node_type for form in forms if form.terms and form.node_type is not None}
-    if len(found) > 1:
-        raise InputError("puts values of nodes of different types together, row by row; only a convolution may.")
-    return found.pop() if found else None
+    return Form((Term(base, Identity(), None, width),), None, width, name)
 
 
 def concatenate(forms: Sequence[Form]) -> Form:
-    """Forms side by side; of nodes of different types, they are of none."""
+    """Forms side by side."""
     starts = np.concatenate([[0], np.cumsum([form.width for form in forms])]).astype(int)
     terms = [
         replace(term, start=term.start + int(start))
@@ -137,8 +128,7 @@ def concatenate(forms: Sequence[Form]) -> Form:
     bias = None
     if any(form.bias is not None for form in forms):
         bias = np.concatenate([np.zeros(form.width) if form.bias is None else form.bias for form in forms])
-    types = {form.node_type for form in forms if form.terms}
-    return Form(tuple(terms), bias, int(starts[-1]), _name(*forms), types.pop() if len(types) == 1 else None)
+    return Form(tuple(terms), bias, int(starts[-1]), _name(*forms))
 
 
 def aggregated(form: Form, coefficients: Rule, reads: int | None = None) -> Form:

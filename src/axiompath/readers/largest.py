@@ -1,80 +1,79 @@
-"""torch function -> the largest, or the least: of stacked layers, two values, a node's columns, a graph's nodes."""
+"""The largest or least of several values: of columns of each row, or of all rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..network import activations
-from ..network.maxima import Extreme
-from .elementwise import Unsupported
-from .forms import Form
-from .functions import MEMBERS, Marker, Place, Stack, constant_of, form_of, pool
+from .columns import moved, one_row
+from .crossing import extreme_of
+from .reader import Step
+from .values import Value
 
 
-class Positions:
-    """Where a maximum was found: whole numbers, which nothing can be made of."""
+def over_columns(step: Step) -> Value:
+    """The largest along dimensions that hold columns: of stacked layers, of heads, of a row's own numbers."""
+    reader, value = step.reader, step.form(0).arranged()
+    if step.operations[1].output != 0:
+        raise step.refuse("chooses by where the largest value is, which has no exact reading.")
+    dims: Any = step.argument(1, "dim")
+    count = value.places[1].dim()
+    over = [d % count for d in (range(count) if dims is None or dims == [] else np.atleast_1d(dims).tolist())]
+    least = step.name in ("min", "amin")
+    if value.row_dimension() in over:
+        return _over_rows(step, value, over, least)
+    results = [_numbered(one, over) for one in value.places]
+    groups = _columns_of_results(step, value, results)
+    forms = [value.form.select(np.array(columns)) for columns in zip(*groups, strict=True)]
+    found = reader.bases.take_largest(forms, least=least)
+    reader.note(step, f"the {'least' if least else 'largest'} of {len(forms)} values")
+    places = []
+    for side in (0, 1):
+        rows = torch.zeros(int(results[side].max()) + 1 if results[side].numel() else 0, dtype=torch.long)
+        rows[results[side].reshape(-1)] = torch.from_numpy(value.rows(side).reshape(-1))
+        # Results of one row stand in the order of its columns.
+        order = torch.argsort(rows, stable=True)
+        rank = torch.empty_like(rows)
+        rank[order] = torch.arange(len(rows)) % len(groups)
+        places.append((rows * len(groups) + rank).reshape(step.shapes[side]))
+    return moved(Value(found, value.axis, (places[0], places[1])), (places[0], places[1]))
 
 
-def along(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, least: bool = False) -> Form:
-    """Of stacked layers, of the nodes of a graph, or of a node's own columns."""
-    dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-    if isinstance(x, Stack) and len(dims) == 1 and dims[0] is not None and dims[0] % 3 == x.dim and not keepdim:
-        return place.bases.take_largest(x.forms, least=least)
-    if isinstance(x, Form) and dims in ((0,), (-2,)):
-        return pool(place, x, lambda rule: Extreme(rule, least))
-    if isinstance(x, Form) and dims in ((1,), (-1,)):
-        return place.bases.take_largest([x.select(np.array([i])) for i in range(x.width)], least=least)
-    raise Unsupported(
-        "takes a maximum over everything; only one over layers, over a node's features or over the nodes of a graph "
-        "can be read."
-    )
+def _over_rows(step: Step, value: Value, over: list[int], least: bool) -> Value:
+    """Of all rows, column by column: one row for the whole graph."""
+    reader = step.reader
+    if over != [value.row_dimension()] or step.shapes[1].numel() != value.width:
+        raise step.refuse("takes the largest over rows and columns at once; write it as two steps.")
+    rows = value.listed(0), value.listed(1)
+    axis, graph = reader.graph_of(rows)
+    sent = tuple(np.full(len(one), own) for one, own in zip(rows, graph, strict=True))
+    form = extreme_of(step, value, rows, sent, axis, least)
+    reader.note(step, "readout: the largest of all rows")
+    return Value(form, axis, one_row(step, value, graph))
 
 
-def of_two(place: Place, x: Any, y: Any, *, least: bool = False) -> Form:
-    """Of two values of a node, column by column; or of one and a number."""
-    x, y = (x, y) if isinstance(x, Form) else (y, x)
-    if isinstance(y, Form):
-        return place.bases.take_largest([x, y], least=least)
-    bound = constant_of(y)
-    if not isinstance(bound, float):
-        return place.bases.take_largest([form_of(x), Form((), np.asarray(bound), np.size(bound), "x")], least=least)
-    return place.bases.add(form_of(x), activations.clamp(high=bound) if least else activations.clamp(low=bound))
+def _numbered(places: torch.Tensor, over: list[int]) -> torch.Tensor:
+    """The number of the result that each element goes into."""
+    shape = [1 if d in over else size for d, size in enumerate(places.shape)]
+    return torch.arange(int(np.prod(shape))).reshape(shape).expand(places.shape)
 
 
-def with_positions(place: Place, x: Any, *args: Any, least: bool = False, **kwargs: Any) -> Form | tuple[Any, ...]:
-    """What `max` and `min` mean by their arguments; along a dimension they say where it was found, too."""
-    if "other" in kwargs or (args and isinstance(args[0], (Form, torch.Tensor))):
-        return of_two(place, x, *args, *kwargs.values(), least=least)
-    return along(place, x, *args, least=least, **kwargs), Positions()
-
-
-def scatter_reduce(
-    place: Place, zeros: Any, dim: int, index: Any, src: Any, reduce: str = "", *, include_self: bool = True
-) -> Form:
-    """Over the nodes of each graph."""
-    one = isinstance(index, torch.Tensor) and place.shape[0] == 1 and len(index) == place.num_nodes  # a batch of zeros
-    members = one or (isinstance(index, Marker) and index.kind == MEMBERS)
-    if dim not in (0, -2) or not members or reduce not in ("amax", "amin") or include_self:
-        raise Unsupported(
-            f'pools nodes outside of a convolution, or by "{reduce}"; only a sum, mean, maximum or minimum over each '
-            "graph, by `batch`, can be read; else put it into a MessagePassing module and register a reader."
-        )
-    return pool(place, form_of(src), lambda rule: Extreme(rule, reduce == "amin"))
-
-
-LARGEST: dict[str, Callable[..., Any]] = {
-    "max": with_positions,
-    "min": partial(with_positions, least=True),
-    "amax": along,
-    "amin": partial(along, least=True),
-    "maximum": of_two,
-    "minimum": partial(of_two, least=True),
-    "fmax": of_two,
-    "fmin": partial(of_two, least=True),
-    "scatter_reduce": scatter_reduce,
-}
+def _columns_of_results(step: Step, value: Value, results: list[torch.Tensor]) -> list[list[int]]:
+    """The columns that go into each result of a row, alike in all rows."""
+    found: list[list[int]] | None = None
+    for side in (0, 1):
+        flat, rows, columns = results[side].reshape(-1).numpy(), value.rows(side).reshape(-1), value.columns(side)
+        columns = columns.reshape(-1)
+        for row in np.unique(rows):
+            own: dict[int, list[int]] = {}
+            for result, column in zip(flat[rows == row], columns[rows == row], strict=True):
+                own.setdefault(int(result), []).append(int(column))
+            here = [own[result] for result in sorted(own)]
+            if found is not None and here != found:
+                raise step.refuse("takes the largest of other columns of some rows than of others.")
+            found = here
+    if not found:
+        raise step.refuse("takes the largest of nothing.")
+    return found

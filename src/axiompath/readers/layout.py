@@ -85,9 +85,8 @@ def _narrow(bases: list[Base], levels: dict[int, int]) -> tuple[list[Base], dict
         if not far or needed or sum(term.width for _, term in far) >= bases[i].width:
             continue
         for j, term in far:
-            kind = bases[i].node_type
-            carried = Form((Term(i, Identity(), term.weight, term.width),), None, term.width, forms[j].name, kind)
-            bases.append(Base(carried, None, term.width, bases[i].num_hops, None, kind))
+            carried = Form((Term(i, Identity(), term.weight, term.width),), None, term.width, forms[j].name)
+            bases.append(Base(carried, None, term.width, bases[i].num_hops, None))
             levels[len(bases) - 1] = levels[i] + 1
             form = bases[j].form
             assert form is not None
@@ -118,7 +117,7 @@ def _make_layer(bases: list[Base], fresh: set[int], places: dict[int, slice], co
             channels.append(Channel(rule, term.weight, columns[term.base], slice(start, start + term.width)))
         if base.form.bias is not None:
             bias[place] = base.form.bias
-        blocks.append(Block(place, base.activation, base.form.name, base.recorded, base.node_type))
+        blocks.append(Block(place, base.activation, base.form.name, base.recorded))
     return Layer(tuple(channels), bias if bias.any() else None, tuple(blocks), width)
 
 

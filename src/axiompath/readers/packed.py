@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from ..errors import InputError
 from ..graphs.packed import Packing, edge_sets, find_packing
 from .arguments import ModelCall, Usage, find_arguments, parameters_of
-from .trial import answers_alike
+from .run import answers_alike
 
 # What an argument that takes a list of fields, one of each step, adds to the name of the field.
 SUFFIXES = ("s", "es", "_list", "_seq", "_sequence", "_window")

@@ -24,7 +24,6 @@ from ..graphs.data_fields import node_numbers, read_graph_numbers
 from ..graphs.snapshot import find_numbers
 from ..graphs.targets import match_in_graphs, read_pairs
 from .arguments import AS_IT_IS, LINKS_FIELD, ModelCall, Usage, has_decoder, needs_decoder, parameters_of
-from .refusals import refuse_whole
 
 NUM_SAMPLES = 64  # edges that a model of links is read on, where no pairs are given
 
@@ -57,17 +56,12 @@ def with_edge_index(data: Data, name: str) -> Data:
     return copied
 
 
-def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_IS, *, to_read: bool = True) -> Inputs:
-    """Copies of the graphs with the fields that are wanting; the user's own stay as they are.
-
-    A model that is `to_read` is refused here if it is known not to be readable; one that is only run is not.
-    """
+def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_IS) -> Inputs:
+    """Copies of the graphs with the fields that are wanting; the user's own stay as they are."""
     links, call = usage.links, usage.call
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if not isinstance(model, nn.Module):
         return Inputs(before, after, None)  # refused where it is read
-    if to_read:
-        refuse_whole(model)
     before, after = with_edge_index(before, "before"), with_edge_index(after, "after")
     before, after = _matched(_with_batch(model, before, call), _with_batch(model, after, call))
     if not _predicts_links(model, (before, after), call):

@@ -22,6 +22,7 @@ from ..network.coefficients import (
     SOURCE_TO_TARGET,
     Degree,
     Factor,
+    Identity,
     Mean,
     Rule,
     Sum,
@@ -32,13 +33,13 @@ from ..network.degrees import Looped, WeightedMean
 from ..network.layers import ForwardPass
 from ..network.maxima import Extreme
 from ..network.readouts import End, Pooled
-from ..network.relations import OfRelation
+from ..network.relations import OfRelation, OfType
 from .bases import Base, Bases, bases_of
 from .forms import Term
-from .scores import Attended, Unknown, same
-from .tape import UnreadableModel
-from .traced.reader import Reader
-from .traced.rows import EDGES, GRAPHS, LINKS, NODES, Recorded
+from .reader import Reader
+from .refusals import UnreadableModel
+from .rows import EDGES, GRAPHS, LINKS, NODES, Recorded
+from .scores import Attended, Unknown, Ways, same
 
 FLOWS = (SOURCE_TO_TARGET, "target_to_source")
 
@@ -69,7 +70,7 @@ def stands_for(found: Recognised, passes: tuple[ForwardPass, ForwardPass], sides
             for rule, matrix in zip(layer.rules, matrices, strict=True)
         }
         for rule, recorded in found.replaced:
-            if not same(of_rule[rule], _lifted(recorded, side, sides[side])):
+            if not same(of_rule[_innermost(rule)], _lifted(recorded, side, sides[side])):
                 return False
     return True
 
@@ -94,7 +95,7 @@ class _Finder:
     def run(self) -> Recognised:
         main = self.reader.bases.all
         needed = _needed(main)
-        self.bases = Bases([])
+        self.bases = Bases()
         self.bases.all = list(main)
         self.attended = Attended(self.reader, self.bases, needed)
         number = len(main) - 1  # the output, which is above all that its rules read
@@ -146,6 +147,7 @@ class _Finder:
         """Rules that may be meant, the likelier first."""
         kind = recorded.target.root.kind
         if recorded.local and kind == NODES:
+            yield from (OfType(number) for number in range(len(self._types)))
             for flow in FLOWS:
                 yield from (Degree(weighted, flow) for weighted in self._weighted)
         elif kind == NODES:
@@ -164,12 +166,26 @@ class _Finder:
             yield from (End(0), End(1))
 
     def _of_relations(self) -> Iterator[Rule]:
-        """Those of one relation alone, along or against its edges."""
-        if self.sides[1].edge_types is None:
-            return
-        for relation in range(int(self.sides[1].edge_types.max(initial=-1)) + 1):
+        """Those of one relation alone, along or against its edges; loops are of nodes of its one type."""
+        for of in self._relations:
             for flow in FLOWS:
-                yield from (OfRelation(rule(False, flow), relation) for rule in (Sum, Mean))
+                yield from (replace(of, rule=rule(False, flow)) for rule in (Sum, Mean))
+                yield from (replace(of, rule=SymmetricNorm(False, loops, flow)) for loops in (1.0, None))
+
+    @cached_property
+    def _relations(self) -> list[OfRelation]:
+        """The relations of the graph, none of which has a rule yet."""
+        side = self.sides[1]
+        if side.edge_types is None:
+            return []
+        ends = side.schema.ends if side.schema is not None else ()
+        count = len(ends) or int(side.edge_types.max(initial=-1)) + 1
+        return [OfRelation(Identity(), number, ends[number] if ends else None) for number in range(count)]
+
+    @cached_property
+    def _types(self) -> tuple[str, ...]:
+        """The node types of the graph, where it has several."""
+        return self.sides[1].schema.node_types if self.sides[1].schema is not None else ()
 
     def _over_degrees(self, recorded: Recorded, flow: str) -> Iterator[Rule]:
         """One over the degree, loops times a number of their own, which is that of any loop."""
@@ -186,7 +202,10 @@ class _Finder:
         return (False,) if self.sides[1].edge_weight is None else (True, False)
 
     def _equal(self, rule: Rule, recorded: Recorded, side: int) -> bool:
-        return same(self._matrix(rule, side), _lifted(recorded, side, self.sides[side]))
+        theirs = _lifted(recorded, side, self.sides[side])
+        if isinstance(rule, OfType):
+            theirs.eliminate_zeros()
+        return same(self._matrix(rule, side), theirs)
 
     def _matrix(self, rule: Rule, side: int) -> sparse.csr_array:
         key = rule, side
@@ -235,12 +254,14 @@ class _Finder:
             raise Unknown
         return InverseDeviation(float(small.pop())), term.base
 
-    def _ways(self, pattern: Recorded) -> tuple[bool, str]:
-        """Whether messages of these ends run over renewed loops, too, and which way."""
-        for flow in FLOWS:
-            for loops, rule in ((False, Sum(False, flow)), (True, Looped(Sum(False, flow), False))):
-                if all(self._equal(rule, pattern, side) for side in (0, 1)):
-                    return loops, flow
+    def _ways(self, pattern: Recorded) -> Ways:
+        """Whether messages of these ends run over renewed loops, too, which way, and along which relation."""
+        for of in (None, *self._relations):
+            for flow in FLOWS:
+                for loops, rule in ((False, Sum(False, flow)), (True, Looped(Sum(False, flow), False))):
+                    within = rule if of is None else replace(of, rule=rule)
+                    if all(self._equal(within, pattern, side) for side in (0, 1)):
+                        return Ways(loops, flow, of)
         raise Unknown
 
 

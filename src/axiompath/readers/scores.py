@@ -13,25 +13,36 @@ from scipy import sparse
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..network.activations import Product
-from ..network.attention import AdditiveAttention, DotAttention, PairAttention
+from ..network.attention import AdditiveAttention, DotAttention
 from ..network.coefficients import Factor, Identity, Rule
+from ..network.relations import OfRelation
 from .bases import Base, Bases
 from .forms import Form, Term, base_form, concatenate
-from .tape import UnreadableModel
-from .traced.reader import Both, GraphsAreInside, Reader
-from .traced.rows import EDGES, NODES, Indices, Recorded
-from .traced.values import Value, rule_of
+from .reader import Both, GraphsAreInside, Reader
+from .refusals import UnreadableModel
+from .rows import EDGES, NODES, Indices, Recorded
+from .values import Value, rule_of
 
 SAME = 1e-9  # largest difference of a coefficient, relative to the largest one
 PASSING = {
     "view", "unsqueeze", "squeeze", "reshape", "_unsafe_view", "expand", "clone", "alias", "detach", "native_dropout",
     "_to_copy", "index_select", "permute", "t", "transpose",
 }  # fmt: skip
-Ways: TypeAlias = Callable[[Recorded], tuple[bool, str]]  # ends of messages -> whether loops are renewed, and the flow
 
 
 class Unknown(Exception):
     """Some coefficients are those of no rule."""
+
+
+class Ways(NamedTuple):
+    """Where messages run that a softmax is taken over."""
+
+    loops: bool  # whether every node has a loop in place of its own
+    flow: str
+    of: OfRelation | None  # along whose edges alone
+
+
+FindWays: TypeAlias = Callable[[Recorded], Ways]  # ends of messages -> where they run
 
 
 def same(ours: sparse.csr_array, theirs: sparse.csr_array) -> bool:
@@ -66,7 +77,7 @@ class Attended:
         self.found: dict[Both, list[_Shares]] = {}
         self.used: set[tuple[Both, int]] = set()
 
-    def find(self, recorded: Recorded, ways: Ways) -> tuple[Rule, int]:
+    def find(self, recorded: Recorded, ways: FindWays) -> tuple[Rule, int]:
         """The attention that gives these coefficients."""
         for value in self.reader.coefficients:
             if value not in self.found:
@@ -78,7 +89,7 @@ class Attended:
                         return found
         raise Unknown
 
-    def _read(self, value: Both, ways: Ways) -> list[_Shares]:
+    def _read(self, value: Both, ways: FindWays) -> list[_Shares]:
         score = self._score_of(value)
         if score is None:
             return []
@@ -105,7 +116,7 @@ class Attended:
         inner = reader.step(step.inputs[0])
         return inner.inputs[0] if inner is not None and inner.name == "sub" else step.inputs[0]
 
-    def _shares(self, value: Both, read: Value, ways: Ways) -> _Shares:
+    def _shares(self, value: Both, read: Value, ways: FindWays) -> _Shares:
         axis = read.axis.root
         if 0 in axis.sizes:  # no messages on one of the graphs, so no shares to compare
             raise Unknown
@@ -129,13 +140,17 @@ class Attended:
             ends = into[side], out[0][side]
             ones.append(sparse.csr_array(sparse.coo_array((np.ones(len(ends[0])), ends), shape=(size, size)).tocsr()))
         pattern = Recorded(nodes, nodes, (ones[0], ones[1]))
-        loops, flow = ways(pattern)
+        found = ways(pattern)
         if any(one.shape[1] != read.width for one in numbers):
             raise Unknown
-        rules = [self._head(read, head, out[0], into, loops, flow) for head in range(read.width)]
+        rules = [self._within(self._head(read, head, out[0], into, found), found) for head in range(read.width)]
         return _Shares(out[0], into, (numbers[0], numbers[1]), pattern, rules)
 
-    def _head(self, read: Value, head: int, out: Indices, into: Indices, loops: bool, flow: str) -> tuple[Rule, int]:
+    @staticmethod
+    def _within(found: tuple[Rule, int], ways: Ways) -> tuple[Rule, int]:
+        return (found[0] if ways.of is None else replace(ways.of, rule=found[0])), found[1]
+
+    def _head(self, read: Value, head: int, out: Indices, into: Indices, ways: Ways) -> tuple[Rule, int]:
         """The rule of one column of the scores."""
         form = read.form.select(np.array([head]))
         if form.bias is not None or len(form.terms) != 1 or form.terms[0].coefficients != Identity():
@@ -145,23 +160,19 @@ class Attended:
         if base.form is None or base.activation is None:
             raise Unknown
         if isinstance(base.activation, Product):
-            return self._products(base, direction, out, into, loops, flow)
+            return self._products(base, direction, out, into, ways)
         slope = -float(base.activation.value(np.array([-1.0]))[0])
         if not base.activation.piecewise_linear or float(base.activation.value(np.array([1.0]))[0]) != 1.0:
             raise Unknown
         own = np.flatnonzero(direction)
         reads, (sender, receiver, bias) = self._ends(base.form.select(own), out, into)
-        if len(own) == 1 and not bias.any() and direction[own[0]] == 1.0:
-            return AdditiveAttention(sender[:, 0], receiver[:, 0], slope, loops, flow), reads
-        return PairAttention(sender, receiver, bias, direction[own], slope, loops, flow), reads
+        return AdditiveAttention(sender, receiver, bias, direction[own], slope, ways.loops, ways.flow), reads
 
-    def _products(
-        self, base: Base, direction: FloatArray, out: Indices, into: Indices, loops: bool, flow: str
-    ) -> tuple[Rule, int]:
+    def _products(self, base: Base, direction: FloatArray, out: Indices, into: Indices, ways: Ways) -> tuple[Rule, int]:
         """Queries times keys, added up over the columns of a head."""
         assert base.form is not None
         size = base.width // 2
-        if loops or base.width != 2 * size or not np.array_equal(direction[:size], direction[size:]):
+        if ways.loops or base.width != 2 * size or not np.array_equal(direction[:size], direction[size:]):
             raise Unknown
         own = np.flatnonzero(direction[:size])
         plain = replace(base.form, terms=tuple(replace(t, coefficients=_without_factor(t)) for t in base.form.terms))
@@ -174,7 +185,7 @@ class Attended:
                 continue
             scale = direction[own]
             query_bias, key_bias = bias[first : first + width] * scale, bias[width - first :][:width]
-            return DotAttention(halves[query][1] * scale, query_bias, halves[key][0], key_bias, flow), reads
+            return DotAttention(halves[query][1] * scale, query_bias, halves[key][0], key_bias, ways.flow), reads
         raise Unknown
 
     def _ends(self, form: Form, out: Indices, into: Indices) -> tuple[int, tuple[FloatArray, FloatArray, FloatArray]]:

@@ -38,8 +38,8 @@ from .arguments import (
 )
 from .matrices import with_entries_as_edges
 from .provision import give_pairs
-from .tape import FailingModel, UnreadableModel
-from .trial import copy_model, dtype_of_model
+from .refusals import FailingModel, UnreadableModel
+from .run import copy_model, dtype_of_model
 
 
 @dataclass(frozen=True)
@@ -93,30 +93,31 @@ class TypedCall:
 
     def __call__(self, model: Any, data: Data) -> torch.Tensor:
         """The answer for all rows of a stacked graph; nodes of types that the model does not answer for have zeros."""
-        return self.answer_on(model, unstack(data), rows_of_types(data), len(data["node_type"]))
+        hetero = unstack(data)
+        return stack_answer(self.answer(model, hetero), hetero, rows_of_types(data), len(data["node_type"]))
 
-    def answer_on(self, model: Any, data: HeteroData, rows: Sequence[torch.Tensor], num_rows: int) -> torch.Tensor:
-        """The same of a graph that is unstacked already; `rows` are those of each type."""
-        found = self.answer(model, data)
-        if None in found:
-            return found[None]
-        widths = {name: part.reshape(len(part), -1).shape[1] for name, part in found.items()}
-        if len(set(widths.values())) != 1:
-            raise InputError(
-                f"Expected answers of one width for all node types (got {widths}); pick one with "
-                "`call=lambda model, data: model(...)['type']`."
-            )
-        first = next(iter(found.values()))
-        stacked = first.new_zeros((num_rows, next(iter(widths.values()))))
-        for name, part in found.items():
-            assert name is not None
-            own = rows[data.node_types.index(name)]
-            if len(part) != len(own):
-                raise InputError(
-                    f"Expected a row of logits for each of {len(own)} nodes of {name!r} (got {len(part)})."
-                )
-            stacked = stacked.index_copy(0, own, part.reshape(len(part), -1))
-        return stacked
+
+def stack_answer(
+    found: Mapping[str | None, torch.Tensor], data: HeteroData, rows: Sequence[torch.Tensor], num_rows: int
+) -> torch.Tensor:
+    """Answers by node type as rows of one graph; `rows` are those of each type."""
+    if None in found:
+        return found[None]
+    widths = {name: part.reshape(len(part), -1).shape[1] for name, part in found.items()}
+    if len(set(widths.values())) != 1:
+        raise InputError(
+            f"Expected answers of one width for all node types (got {widths}); pick one with "
+            "`call=lambda model, data: model(...)['type']`."
+        )
+    first = next(iter(found.values()))
+    stacked = first.new_zeros((num_rows, next(iter(widths.values()))))
+    for name, part in found.items():
+        assert name is not None
+        own = rows[data.node_types.index(name)]
+        if len(part) != len(own):
+            raise InputError(f"Expected a row of logits for each of {len(own)} nodes of {name!r} (got {len(part)}).")
+        stacked = stacked.index_copy(0, own, part.reshape(len(part), -1))
+    return stacked
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ...arrays import IntArray
-from ...errors import InputError
-from ...network.activations import relu
-from ...network.coefficients import Identity, Rule
-from ...network.maxima import Extreme
-from ...network.readouts import End
-from ..forms import Form, Term, concatenate
+from ..arrays import IntArray
+from ..errors import InputError
+from ..network.activations import relu
+from ..network.coefficients import Identity, Rule
+from ..network.maxima import Extreme
+from ..network.readouts import End
 from .columns import affine, linear, moved, total
 from .elementwise import KNOWN, OTHERS, of_calls
+from .forms import Form, Term, concatenate
 from .reader import GraphsAreInside, Step
 from .rows import EDGES, Axis, Recorded
-from .tape import FEATURE, PARAMETER
+from .trace import FEATURE, PARAMETER
 from .values import InRows, Origin, Pair, Value, distinct_pairs, in_rows, rule_of
 
 CHOOSING = {"nonzero", "arange", "nonzero_static"}

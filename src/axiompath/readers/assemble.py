@@ -11,46 +11,34 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from ...arrays import FloatArray, IntArray
-from ...errors import InputError
-from ...graphs.data_fields import EDGE, NODE, PLAIN_FIELDS, Fields, level_of, name_as_given
-from ...graphs.snapshot import Snapshot, rows_of
-from ...graphs.targets import rows_of_places, with_graphs, with_links
-from ...network.coefficients import Rule
-from ...network.layers import ForwardPass, Network, run_pair
-from ..arguments import Usage, compare_arguments, find_arguments
-from ..bases import Base
-from ..columns import SEPARATE, decide_output
-from ..elementwise import FINAL
-from ..layout import lay_out
-from ..recognised import recognise, stands_for
-from ..tape import UnreadableModel
-from ..trial import SIDES, copy_model, dtype_of_model, run_model
+from ..arrays import FloatArray, IntArray
+from ..errors import InputError
+from ..graphs.data_fields import EDGE, NODE, PLAIN_FIELDS, Fields, level_of, name_as_given
+from ..graphs.snapshot import Snapshot, rows_of
+from ..graphs.targets import rows_of_places, with_graphs, with_links
+from ..network.coefficients import Rule
+from ..network.layers import ForwardPass, Network, run_pair
+from .arguments import Usage, compare_arguments, find_arguments
+from .bases import Base
 from .functions import FUNCTIONS
-from .reader import Both, Line, Reader, Step
+from .layout import lay_out
+from .output import FINAL, SEPARATE, UNCHANGED, as_logits, decide_output, strip_end
+from .reader import Both, Line, Reader
+from .recognised import recognise, stands_for
 from .recording import is_feature, record_model
+from .refusals import UnreadableModel
 from .rows import EDGES, GRAPHS, LINKS, NODES, Recorded, place_edges, way_of
-from .tape import FEATURE, Trace, run_again
+from .run import SIDES, TOLERANCES, copy_model, dtype_of_model, run_model, tolerance_of
+from .trace import FEATURE, Trace
 from .values import Value
 
-EXACT = 1e-9  # largest difference to the model's answer, in float64
-ALLOWED, HALF = (
-    {torch.float64: EXACT, torch.float32: 1e-4},
-    5e-2,
-)  # in shorter numbers: float16 keeps two to three digits
-LAST = {
-    "_softmax": "softmax",
-    "_log_softmax": "log_softmax",
-    "log_sigmoid_forward": "log_sigmoid",
-    "sigmoid": "sigmoid",
-}
+EXACT = TOLERANCES[torch.float64]
 NO_RULES = "The model's coefficients are none of those that are known on graphs that it was not recorded on."
-UNCHANGED = ("detach", "alias", "clone", "native_dropout", "_to_copy")
 
 
 @dataclass(frozen=True, eq=False)
-class TracedModel:
-    """A model as it was recorded on two graphs."""
+class ReadModel:
+    """A model in the normal form, and its passes over two aligned snapshots of what it takes."""
 
     network: Network
     fields: Fields
@@ -63,7 +51,7 @@ class TracedModel:
     used: frozenset[str]  # the fields of the data that the answer depends on
 
 
-def read_traced(
+def read_pair(
     model: nn.Module,
     graphs: tuple[Data, Data],
     snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
@@ -72,7 +60,7 @@ def read_traced(
     names: tuple[str, str] = SIDES,
     *,
     samples: bool = False,
-) -> TracedModel:
+) -> ReadModel:
     """Record the model on both graphs, read what it computed, and refuse unless the Network computes the same.
 
     Of `samples`, which have nothing in common, only rules are of use on other graphs.
@@ -104,15 +92,15 @@ def _read(
     names: tuple[str, str],
     *,
     samples: bool,
-) -> TracedModel:
+) -> ReadModel:
     traces = reader.traces
-    output, last = _strip(reader, (traces[0].output, traces[1].output))
+    output, last = strip_end(reader, (traces[0].output, traces[1].output))
     if reader.kind(output) != FEATURE:
         raise UnreadableModel(
             "The model's output does not depend on the features of nodes; a model that makes its own, such as one with "
             "an embedding of every node, must be given them as `x`."
         )
-    value = _as_logits(reader, reader.read_output(output), output)
+    value = as_logits(reader, reader.read_output(output), output)
     meaning = decide_output(last, tuple(value.places[1].shape), usage.output, value.width)
     reader.bases.add(value.form, None)
     read = _Answer(reader, value, output, last, meaning, dtype_of_model(model), names)
@@ -130,7 +118,7 @@ def _read(
     network, sides, passes, error = found or read.run_recorded(plain, weighted=fields.weights in used)
     for side in (0, 1):
         _check_plain(model, graphs[side], usage, traces[side], names[side])
-    return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines), error, last, used)
+    return ReadModel(network, fields, plain, sides, passes, tuple(reader.lines), error, last, used)
 
 
 class _Found(NamedTuple):
@@ -157,7 +145,7 @@ class _Answer:
     def _network_of(self, bases: list[Base]) -> Network:
         width = sum(base.width for base in bases if base.form is None)
         end = self.last if self.last in (*FINAL, *SEPARATE) else ""
-        return Network(lay_out(bases), width, self.meaning, end=end)
+        return Network(lay_out(bases), width, self.meaning, answered=self.reader.traces[1].answered, end=end)
 
     def _check(self, network: Network, passes: tuple[ForwardPass, ForwardPass]) -> float:
         for side in (0, 1):
@@ -238,64 +226,6 @@ def _with_ways(bases: list[Base], leaves: list[int], sides: tuple[Snapshot, Snap
             base = replace(base, form=replace(base.form, terms=terms))
         found.append(base)
     return found
-
-
-def _strip(reader: Reader, output: Both) -> tuple[Both, str]:
-    """The logits below a last softmax or sigmoid, and its name."""
-    last, found = "", output
-    while True:
-        step = reader.step(found)
-        if step is None or len(step.inputs) == 0:
-            return output, ""
-        if step.name in LAST and not last and _of_columns(step):
-            last, output = LAST[step.name], step.inputs[0]
-            return output, last
-        if step.name == "index_copy" and not last and found == (reader.traces[0].output, reader.traces[1].output):
-            return _strip_below(reader, step, output)
-        if step.name not in UNCHANGED:
-            return output, last
-        found = step.inputs[0]
-
-
-def _strip_below(reader: Reader, step: Step, output: Both) -> tuple[Both, str]:
-    """The same of the answers of a window, which are put into the rows of its last step."""
-    below, last = _strip(reader, step.inputs[-1])
-    if not last:
-        return output, ""
-    found = []
-    for side, (trace, operation) in enumerate(zip(reader.traces, step.operations, strict=True)):
-        operation = replace(operation, args=(*operation.args[:-1], below[side]))
-        found.append(trace.add(run_again(trace, operation, {}), operation, trace.kinds[output[side]]))
-    return (found[0], found[1]), last
-
-
-def _of_columns(step: Step) -> bool:
-    """Whether a last function takes each row by itself: a softmax over rows is no end."""
-    dims = len(step.shapes[1])
-    return "softmax" not in step.name or (step.argument(1, "dim") in (-1, dims - 1) and dims > 1)
-
-
-def _as_logits(reader: Reader, value: Value, output: Both) -> Value:
-    """One row of columns for each node, graph or pair."""
-    value = value.arranged()
-    step = reader.step(output)
-    assert step is not None
-    kind = value.axis.root.kind
-    shape = tuple(value.places[1].shape)
-    if kind not in (NODES, GRAPHS, LINKS):
-        raise step.refuse("is the output, which has a row for each message rather than for each node, graph or pair.")
-    for side in (0, 1):
-        rows = value.rows(side)
-        here = rows.reshape(len(rows), -1) if rows.ndim and rows.size else rows.reshape(1, -1)
-        if value.axis.sizes[side] == 1 and len(here) != 1:
-            here = here.reshape(1, -1)
-        expected = np.arange(value.axis.sizes[side])[:, None]
-        if len(here) != value.axis.sizes[side] or (here != expected).any():
-            raise step.refuse(
-                f"is the output, of shape {shape}: expected one row of logits for each of {value.axis.sizes[side]} "
-                f"{kind}, in their order."
-            )
-    return value
 
 
 def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Iterator[Fields]:
@@ -498,7 +428,7 @@ def _check_plain(model: nn.Module, data: Data, usage: Usage, trace: Trace, name:
     theirs = run_model(duplicate, data, usage.call)
     again = run_model(duplicate, data, usage.call)
     recorded = trace.values[trace.output].to(torch.float64)
-    allowed = ALLOWED.get(theirs.dtype, HALF)
+    allowed = tolerance_of(theirs.dtype)
     scale = float(theirs.abs().max()) if theirs.numel() else 1.0
     errors = [float((one - recorded).abs().max()) / (scale or 1.0) if one.numel() else 0.0 for one in (theirs, again)]
     error = max(errors)

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ...arrays import IntArray
-from ...errors import InputError
-from ...graphs.data_fields import Features
-from ...graphs.labels import FIRST_EDGE
-from ...graphs.places import GRAPHS as GRAPHS_KIND
-from ...graphs.snapshot import Snapshot
-from ...network.coefficients import ANYWHERE, SOURCE_TO_TARGET, Rule
+from ..arrays import IntArray
+from ..errors import InputError
+from ..graphs.data_fields import Features
+from ..graphs.labels import FIRST_EDGE
+from ..graphs.places import GRAPHS as GRAPHS_KIND
+from ..graphs.snapshot import Snapshot
+from ..network.coefficients import ANYWHERE, SOURCE_TO_TARGET, Rule
 
 NODES, EDGES, GRAPHS, LINKS = "nodes", "edges", "graphs", "links"
 FIRST_GRAPH = 2**40  # beyond the number of messages with the same ends

@@ -1,59 +1,27 @@
-"""model + Data -> Recording: a copy of the model, run once on one graph while a Recorder watches."""
+"""A copy of the model + one graph -> its answer; where it fails, why, and what to do."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import MessagePassing
 
 from ..errors import InputError, WrongKind
-from ..graphs.schema import OF_EDGES, OF_NODES, Schema, name_of_field
+from ..graphs.schema import Schema
 from ..graphs.stack import name_relation, unstack
-from .arguments import (
-    ABOUT_OUTPUT,
-    LINKS_FIELD,
-    Arguments,
-    ModelCall,
-    TypedAnswer,
-    Usage,
-    copy_data,
-    find_arguments,
-    is_feature,
-    parameters_of,
-    watched_fields,
-)
-from .calls import READERS
-from .refusals import REASONS
-from .tape import (
-    FailingModel,
-    RecordedStep,
-    Recorder,
-    Recording,
-    Ref,
-    TypedInputs,
-    UnreadableModel,
-    X,
-    quoted,
-    refs_in,
-)
+from .arguments import LINKS_FIELD, Arguments, ModelCall, Usage, copy_data, find_arguments, parameters_of
+from .refusals import FailingModel, UnreadableModel, quoted
 
 SIDES = ("before", "after")
-# Largest difference between the Network and the model, relative to its largest answer.
+# Largest difference to an answer of the model itself, relative to the largest of them.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
 MISFITS = ("shapes cannot be multiplied", "must match the size", "Expected size for", "size mismatch")
-
-
-def leaves() -> tuple[type, ...]:
-    """Modules that are read as a whole rather than looked into, beside every MessagePassing module."""
-    return (*READERS, *REASONS)
 
 
 def copy_model(model: Any) -> nn.Module:
@@ -155,51 +123,6 @@ def _uncopied(model: nn.Module) -> str:
     return ""
 
 
-def record_model(
-    duplicate: nn.Module,
-    data: Data,
-    arguments: Arguments,
-    name: str = "data",
-    constants: Collection[str] = (),
-    *,
-    of_other: Collection[str] | None = None,
-) -> Recording:
-    """Run a copy of the model (as `copy_model` makes it) on one graph and write down its steps.
-
-    Modules that are read as a whole become one step each. The fields that are
-    `constants` are taken as the model's own; `name` is that of the graph, and `of_other` are the fields that the other
-    snapshot has, where there is one.
-    """
-    if "schema" in data:
-        return _record_typed(duplicate, data, arguments, name, set(of_other or ()) - set(data.keys()))
-    fields = watched_fields(data, constants)
-    shared = set(data.keys()) if of_other is None else set(of_other)
-    elsewhere = shared - set(data.keys())
-    features = {key for key in fields.values() if key == "x" or (key in shared and is_feature(data, key))}
-    outside = {ref: frozenset([key]) for ref, key in fields.items() if key not in features}
-
-    def run(copied: Data) -> tuple[Any, Recorder]:
-        recorder = Recorder({ref: copied[key] for ref, key in fields.items()}, outside)
-        return _run(duplicate, lambda: arguments.run(duplicate, copied), recorder, ""), recorder
-
-    dtype = dtype_of_model(duplicate)
-    try:
-        result, recorder = _try_as_is_first(run, data, dtype)
-    except (UnreadableModel, MemoryError):
-        raise
-    except Exception as error:
-        raise failed_run(error, duplicate, arguments, data, name, elsewhere) from error
-    if not isinstance(result, torch.Tensor):
-        raise refuse_output(result, arguments)
-    untraced = (
-        "The model's output could not be traced back to its node features; a model that makes its own, such as one "
-        "with an embedding of every node, must be given them as `x`."
-    )
-    recording = _finish(recorder, {None: result}, data.x.shape[0], dtype, fields, untraced)
-    _check_finite(recording, result, name)
-    return recording
-
-
 def failed_run(
     error: Exception, duplicate: nn.Module, arguments: Arguments, data: Data, name: str, elsewhere: Collection[str]
 ) -> FailingModel:
@@ -216,61 +139,6 @@ def failed_run(
     return FailingModel(
         f"The model could not be run as {arguments} on `{name}`: {type(error).__name__}: {error}; {remedy}"
         + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
-    )
-
-
-def _record_typed(
-    duplicate: nn.Module, data: Data, arguments: Arguments, name: str, lacking: Collection[str]
-) -> Recording:
-    """The same where nodes have types: what is watched are the features of each type, the edges of each relation.
-
-    `lacking` are fields that only the other snapshot has.
-    """
-    schema, dtype, call = data["schema"], dtype_of_model(duplicate), arguments.call
-    elsewhere = [schema.name_field(field) for field in lacking if field.startswith((f"{OF_NODES} ", f"{OF_EDGES} "))]
-    hetero = unstack(copy_data(data, dtype))
-    inputs: dict[Ref, torch.Tensor] = {}
-    fields: dict[Ref, str] = {}
-    kinds: dict[str, dict[Ref, int]] = {"x": {}, "edge_index": {}, "edge_weight": {}}
-    outside: dict[Ref, frozenset[str]] = {}
-    about: dict[Ref, str] = {}
-    edge_features: dict[Ref, str] = {}
-    for level, types in ((OF_NODES, schema.node_types), (OF_EDGES, schema.relations)):
-        for number, kind in enumerate(types):
-            for key, value in hetero[kind].items():
-                if not isinstance(value, torch.Tensor):
-                    continue
-                ref = Ref(-1 - len(inputs))
-                inputs[ref], fields[ref] = value, f"{key} of {kind if level == OF_NODES else name_relation(kind)}"
-                if key in kinds:
-                    kinds[key][ref] = number
-                if key in ABOUT_OUTPUT:
-                    about[ref] = key
-                if key != "x":
-                    outside[ref] = frozenset([key if key in (*kinds, *ABOUT_OUTPUT) else fields[ref]])
-                if level == OF_EDGES and name_of_field(level, number, key) in data and value.dim() in (1, 2):
-                    edge_features[ref] = name_of_field(level, number, key)
-    recorder = Recorder(inputs, outside)
-    named = {fields[ref]: value for ref, value in inputs.items()}
-    assert isinstance(call, TypedAnswer)
-    try:
-        found = _run(duplicate, lambda: call.answer(duplicate, hetero), recorder, "")
-    except (UnreadableModel, MemoryError):
-        raise
-    except Exception as error:
-        raise FailingModel(
-            f"The model could not be run on the HeteroData `{name}`: {type(error).__name__}: {error}; "
-            + (_unknown_type(schema) if isinstance(error, KeyError) else _remedy(error, named))
-            + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
-        ) from error
-    untraced = "The model's output could not be traced back to the features `x` of its nodes."
-    results = {None if kind is None else schema.node_types.index(kind): part for kind, part in found.items()}
-    recording = _finish(recorder, results, data.x.shape[0], dtype, fields, untraced)
-    for part in found.values():
-        _check_finite(recording, part, name)
-    return replace(
-        recording,
-        typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"], about, edge_features),
     )
 
 
@@ -359,7 +227,7 @@ def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -
     arguments = find_arguments(duplicate, data, "data", call)
     try:
         with torch.no_grad(), torch.compiler.set_stance("force_eager"), kept_state(duplicate):
-            result = _try_as_is_first(lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate))
+            result = run_as_is_first(lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate))
     except (InputError, MemoryError):
         raise
     except Exception as error:
@@ -381,127 +249,25 @@ def answers_alike(model: nn.Module, graphs: tuple[Data, Data], settings: Collect
     return answers[0].shape == answers[1].shape and torch.equal(answers[0], answers[1])
 
 
+def tolerance_of(dtype: torch.dtype) -> float:
+    """The largest difference that rounding may make in these numbers."""
+    return TOLERANCES.get(dtype, HALF_TOLERANCE)
+
+
 def dtype_of_model(duplicate: nn.Module) -> torch.dtype:
     """The floating-point type of a model's parameters."""
     parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
     return torch.get_default_dtype() if parameter is None else parameter.dtype
 
 
-def _try_as_is_first(run: Callable[[Data], Any], data: Data, dtype: torch.dtype) -> Any:
+def run_as_is_first(run: Callable[[Data], Any], data: Data, dtype: torch.dtype) -> Any:
     """Run on features that are sparse or whole numbers if the user's are, since some models want that; else dense."""
     copied = copy_data(data, dtype)
     try:
         return run(copied)
-    except (UnreadableModel, MemoryError):
+    except (InputError, MemoryError):
         raise
     except Exception:
         if data.x is None or (copied.x.layout == torch.strided and copied.x.is_floating_point()):
             raise
         return run(copy_data(data, dtype, as_is=False))
-
-
-def _check_finite(recording: Recording, result: torch.Tensor, name: str) -> None:
-    """Logits that are no numbers are the model's own doing, and have to be said to be."""
-    if bool(torch.isfinite(result).all()):
-        return
-    wrong = ~torch.isfinite(result.reshape(len(result), -1)).all(dim=1) if result.dim() else torch.ones(1)
-    culprit = next(
-        (s.name for s in recording.steps for out in s.outputs if not torch.isfinite(recording.values[out.index]).all()),
-        "forward",
-    )
-    raise UnreadableModel(
-        f"{culprit}: the model itself gives NaN or infinite values on `{name}`, first in this step, and so for "
-        f"{int(wrong.sum())} of {len(wrong)} rows of its output; nothing is to be explained until it answers in "
-        "numbers. Look at the weights of edges (degrees of 0 or less) and at the model's parameters."
-    )
-
-
-def record_inner(inner: Any, width: int, dtype: torch.dtype, name: str) -> Recording:
-    """The steps of a network inside a convolution, of which X are the features; the values are of no meaning."""
-    x = torch.linspace(-1, 1, 5 * width, dtype=torch.float64).reshape(5, width).to(dtype)
-    recorder = Recorder({X: x}, {})
-    result = _run(inner, lambda: inner(x), recorder, name)
-    untraced = f"{name}: its output could not be traced back to its input."
-    return _finish(recorder, {None: result}, len(x), dtype, {}, untraced)
-
-
-def _run(watched: Any, call: Callable[[], Any], recorder: Recorder, name: str) -> Any:
-    """Call with every module of `watched` watched."""
-
-    def leave(*_: Any) -> None:
-        recorder.places.pop()
-
-    handles, wrapped, whole = [], [], leaves()
-    for where, module in watched.named_modules(prefix=name) if isinstance(watched, nn.Module) else ():
-        handles.append(module.register_forward_pre_hook(lambda *_, where=where: recorder.places.append(where)))
-        handles.append(module.register_forward_hook(leave, always_call=True))
-        if type(module) in whole or isinstance(module, MessagePassing):
-            module.forward = _as_leaf(module, recorder)
-            wrapped.append(module)
-    try:
-        with torch.no_grad(), recorder:
-            return call()
-    finally:
-        for handle in handles:
-            handle.remove()
-        for module in wrapped:
-            del module.forward
-
-
-def _finish(
-    recorder: Recorder,
-    results: Mapping[int | None, Any],
-    num_nodes: int,
-    dtype: torch.dtype,
-    fields: dict[Ref, str],
-    untraced: str,
-) -> Recording:
-    """Leave out what the results do not depend on, such as numbers kept for a log."""
-    outputs = {}
-    for kind, result in results.items():
-        output = recorder.refs.get(id(result))
-        if output is None:
-            raise UnreadableModel(untraced)
-        outputs[kind] = output
-    wanted = set(outputs.values())
-    steps = _needed(_with_silu(_needed(recorder.steps, wanted)), wanted)
-    return Recording(tuple(steps), recorder.values, outputs, num_nodes, dtype, fields, recorder.outside)
-
-
-def _needed(steps: Sequence[RecordedStep], outputs: set[Ref]) -> list[RecordedStep]:
-    """The steps that these values depend on."""
-    needed, kept = set(outputs), []
-    for step in reversed(steps):
-        # A step without a value of its own wrote into another one.
-        if not step.outputs or needed & set(step.outputs):
-            kept.append(step)
-            needed |= refs_in((step.args, step.kwargs))
-    return kept[::-1]
-
-
-def _with_silu(steps: Sequence[RecordedStep]) -> list[RecordedStep]:
-    """x * sigmoid(x), as PyG's swish is written, is one activation rather than a product of two values."""
-    gates: dict[Ref, Ref] = {}
-    found = []
-    for step in steps:
-        refs = [part for part in step.args if isinstance(part, Ref)]
-        if step.operation in ("sigmoid", "sigmoid_") and len(refs) == 1:
-            gates[step.outputs[0]] = refs[0]
-        elif step.operation in ("mul", "mul_", "multiply") and len(refs) == len(step.args) == 2:
-            for gate, x in (refs, refs[::-1]):
-                if gates.get(gate) == x:
-                    step = replace(step, operation="silu", args=(x,), kwargs={})
-                    break
-        found.append(step)
-    return found
-
-
-def _as_leaf(module: nn.Module, recorder: Recorder) -> Callable[..., Any]:
-    forward = module.forward
-
-    def leaf(*args: Any, **kwargs: Any) -> Any:
-        if recorder.paused:  # a part of a module that is itself read as a whole
-            return forward(*args, **kwargs)
-        return recorder.record(forward, type(module).__name__, module, args, kwargs)
-
-    return leaf

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ...arrays import FloatArray, IntArray
-from ...errors import InputError
-from ...network.coefficients import Identity, Rule
-from ..forms import Form, Term
+from ..arrays import FloatArray, IntArray
+from ..errors import InputError
+from ..network.coefficients import Identity, Rule
+from .forms import Form, Term
 from .rows import Axis, Recorded, scale_rows
 
 Pair = tuple[torch.Tensor, torch.Tensor]  # of before and of after

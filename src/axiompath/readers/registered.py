@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 import torch
 from torch import nn
 
-from ..calls import Call, own_reader
-from ..forms import Form
-from ..tape import UnreadableModel
+from .calls import Call, own_reader
+from .forms import Form
 from .reader import Both, Reader, Step
+from .refusals import UnreadableModel
 from .rows import Recorded
-from .tape import Number, record
+from .trace import Number, record
 from .values import Value, in_rows
 
 GRAPH = ("edge_index", "edge_weight")  # what rules know by themselves

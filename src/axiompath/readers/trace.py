@@ -22,10 +22,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...arrays import IntArray
-from ..calls import own_reader
-from ..tape import UnreadableModel
+from ..arrays import IntArray
+from .calls import own_reader
 from .opened import OPENED
+from .refusals import UnreadableModel
 
 PARAMETER, STRUCTURE, FEATURE = 0, 1, 2  # what a value depends on: each includes those before it
 SHAPES_ONLY = {
@@ -45,7 +45,7 @@ MOVING = {
 GENERATED = re.compile(r"_(propagate|edge_updater)_\w*\.py$")  # what PyG writes for a MessagePassing layer
 INSTALLED = os.path.dirname(os.path.dirname(torch.__file__)) + os.sep
 HERE = os.path.abspath(__file__)
-OWN = os.path.dirname(os.path.dirname(os.path.dirname(HERE))) + os.sep
+OWN = os.path.dirname(os.path.dirname(HERE)) + os.sep
 
 
 class Whole:
@@ -106,6 +106,7 @@ class Trace:
     columns: dict[int, slice] = field(default_factory=dict)
     ends: dict[int, torch.Tensor] = field(default_factory=dict)
     whose: dict[int, tuple[int, int]] = field(default_factory=dict)  # types of the nodes in each row of an index
+    answered: frozenset[int] = frozenset()  # types of the nodes that the output is of
     batch: IntArray | None = None
     strangers: set[int] = field(default_factory=set)  # tensors of unknown origin
     output: Number = field(default_factory=lambda: Number(0))

@@ -19,20 +19,19 @@ from ..graphs.packed import find_packing
 from ..graphs.snapshot import Snapshot, read_snapshot
 from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, find_arguments
-from .by_classes import ClassModel, read_by_classes
+from .assemble import ReadModel, read_pair
 from .packed import PackedCall
 from .provision import prepare_inputs, with_edge_index
-from .tape import WITHOUT_PATHS, UnreadableModel
-from .traced.assemble import TracedModel, read_traced
-from .traced.reader import Line
-from .trial import copy_model, run_model
+from .reader import Line
+from .refusals import WITHOUT_PATHS, UnreadableModel
+from .run import copy_model, run_model
 from .typed import prepare_types
 
 
 class Row(NamedTuple):
     """One operation of one line of the model."""
 
-    line: str  # file and line; the name of a module that has a reader
+    line: str  # file and line; of a module that has a registered reader, its name
     operation: str
     reading: str  # how it was read, or why it could not be
 
@@ -131,7 +130,7 @@ def _check(model: nn.Module, data: Data, usage: Usage) -> ModelCheck:
         return snapshot, snapshot
 
     arguments: Arguments | None = None
-    found: TracedModel | ClassModel | None = None
+    found: ReadModel | None = None
     problem: str | None = None
     rows: tuple[Row, ...] = ()
     unused: tuple[str, ...] = ()
@@ -140,15 +139,8 @@ def _check(model: nn.Module, data: Data, usage: Usage) -> ModelCheck:
         inputs = prepare_inputs(duplicate, data, data, usage)
         graphs = inputs.before, inputs.before
         arguments = find_arguments(duplicate, inputs.before, "data", usage.call)
-        try:
-            found = read_traced(model, graphs, snapshots, usage, inputs.pairs, ("data", "data"))
-            rows, unused = _rows(found.lines, None), _unused(found.used, arguments, data)
-        except UnreadableModel:
-            found = read_by_classes(model, graphs, snapshots, usage, inputs.pairs)
-            if found is None:
-                raise
-            names = [layer.blocks[-1].name for layer in found.network.layers]
-            rows = tuple(Row(name, "", "read by the classes of its layers") for name in dict.fromkeys(names))
+        found = read_pair(model, graphs, snapshots, usage, inputs.pairs, ("data", "data"))
+        rows, unused = _rows(found.lines, None), _unused(found.used, arguments, data)
     except UnreadableModel as refusal:
         problem, rows = str(refusal), _rows(refusal.lines, str(refusal))
     return ModelCheck(

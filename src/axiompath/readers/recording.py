@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from ...errors import InputError
-from ...graphs.data_fields import NODE, describe_bad, level_of, name_as_given
-from ...graphs.schema import OF_EDGES, OF_NODES, Schema, name_of_field
-from ...graphs.stack import rows_of_types, unstack
-from ..arguments import Arguments, Usage, copy_data
-from ..packed import PackedCall
-from ..tape import UnreadableModel
-from ..trial import dtype_of_model, failed_run, refuse_output
-from ..typed import TypedCall
-from .tape import Trace, record
+from ..errors import InputError
+from ..graphs.data_fields import NODE, describe_bad, level_of, name_as_given
+from ..graphs.schema import OF_EDGES, OF_NODES, Schema, name_of_field
+from ..graphs.stack import rows_of_types, unstack
+from .arguments import Arguments, Usage
+from .packed import PackedCall
+from .refusals import UnreadableModel
+from .run import dtype_of_model, failed_run, refuse_output, run_as_is_first
+from .trace import Trace, record
+from .typed import TypedCall, stack_answer
 
 ROWS = "rows"
 SHARED = (
@@ -54,12 +51,12 @@ def record_model(
         return trace
 
     try:
-        trace: Trace = _as_it_is_first(run, data, dtype)
+        trace: Trace = run_as_is_first(run, data, dtype)
     except (InputError, MemoryError):
         raise
     except Exception as error:
         try:
-            _as_it_is_first(answer, data, dtype)
+            run_as_is_first(answer, data, dtype)
         except Exception:
             raise failed_run(error, duplicate, arguments, data, name, elsewhere) from error
         raise UnreadableModel(
@@ -82,16 +79,6 @@ def _check_finite(trace: Trace, data: Data, name: str) -> None:
             raise InputError(
                 f"Expected finite numbers in `{whole}` (got {bad}); clean them before the model sees them."
             )
-
-
-def _as_it_is_first(run: Callable[[Data], Any], data: Data, dtype: torch.dtype) -> Any:
-    """Run on the user's fields as they are, since some models want that; else on dense floating-point numbers."""
-    try:
-        return run(copy_data(data, dtype))
-    except (InputError, MemoryError):
-        raise
-    except Exception:
-        return run(copy_data(data, dtype, as_is=False))
 
 
 def _record_steps(duplicate: nn.Module, copied: Data, call: PackedCall) -> Trace:
@@ -143,13 +130,16 @@ def _record_types(duplicate: nn.Module, copied: Data, call: TypedCall) -> Trace:
     }
     of_rows = {name_of_field(ROWS, number, ""): own for number, own in enumerate(rows)}
     features = {name for name in inputs if name.split(" ", 2)[2] == "x" or is_feature(copied, name)}
-    trace = record(
-        duplicate,
-        lambda: call.answer_on(duplicate, hetero, rows, copied.x.shape[0]),
-        {**inputs, **of_rows},
-        features,
-    )
+    answered: set[int] = set()
+
+    def answer() -> torch.Tensor:
+        found = call.answer(duplicate, hetero)
+        answered.update(schema.node_types.index(name) for name in found if name is not None)
+        return stack_answer(found, hetero, rows, copied.x.shape[0])
+
+    trace = record(duplicate, answer, {**inputs, **of_rows}, features)
     trace.num_nodes, trace.types = copied.x.shape[0], [own.numpy() for own in rows]
+    trace.answered = frozenset(answered)
     for number, name in list(trace.fields.items()):
         level, place, key = name.split(" ", 2)
         if level == ROWS:

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..arrays import FloatArray, IntArray
-from .data_fields import Features
-from .edge_values import edge_keys, match_edges, number_edges
-from .labels import FIRST_EDGE
-from .places import GRAPHS
-from .snapshot import Snapshot
+from axiompath.arrays import FloatArray, IntArray
+from axiompath.graphs.data_fields import Features
+from axiompath.graphs.edge_values import edge_keys, match_edges, number_edges
+from axiompath.graphs.labels import FIRST_EDGE
+from axiompath.graphs.places import GRAPHS
+from axiompath.graphs.snapshot import Snapshot
 
 
 def widen_pair(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:

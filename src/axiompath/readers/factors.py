@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ...network.activations import Activation, relu, sigmoid
+from ..network.activations import Activation, relu, sigmoid
 from .columns import fold, moved, read_out
 from .crossing import batch_left
 from .elementwise import Calls, of_calls, root_of
 from .reader import Both, Reader, Step
-from .tape import FEATURE, PARAMETER, Number, Trace
+from .trace import FEATURE, PARAMETER, Number, Trace
 from .values import Value, rule_of
 
 VIEWS = {
