@@ -27,7 +27,7 @@ from axiompath.files import order as sorting
 from axiompath.graphs.pair import match_stored
 from axiompath.graphs.sample import MAX_EDGES, sample_pair
 from axiompath.graphs.stored import map_snapshot
-from axiompath.readers import reader as reading
+from axiompath.readers import model as reading
 from support.effort import examples
 
 SIZES = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -395,13 +395,13 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
     model = GCN(3, 4, 2, 2).double()
     whole = axiompath.Explainer(model, *graphs).moved()
     sizes = []
-    read = reading.read_traced
+    read = reading.read_pair
 
     def spy(model, data, *rest, **settings):
         sizes.extend(one.edge_index.shape[1] for one in data)
         return read(model, data, *rest, **settings)
 
-    monkeypatch.setattr(reading, "read_traced", spy)
+    monkeypatch.setattr(reading, "read_pair", spy)
     monkeypatch.setattr(reading, "WHOLE_EDGES", 1000)
     monkeypatch.setattr("axiompath.graphs.sample.MAX_EDGES", 800)
     monkeypatch.setattr("axiompath.graphs.sample.NUM_SEEDS", 20)

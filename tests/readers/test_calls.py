@@ -248,7 +248,7 @@ def test_large_graphs_are_sampled_with_all_their_fields(monkeypatch):
 
     model = Both().double().eval()
     whole = axiompath.Explainer(model, before, after).moved()
-    monkeypatch.setattr("axiompath.readers.reader.WHOLE_EDGES", 1000)
+    monkeypatch.setattr("axiompath.readers.model.WHOLE_EDGES", 1000)
     monkeypatch.setattr("axiompath.graphs.sample.MAX_EDGES", 800)
     monkeypatch.setattr("axiompath.graphs.sample.NUM_SEEDS", 20)
     explainer = axiompath.Explainer(model, before, after)
@@ -438,7 +438,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-# No class reader knows what these do to fields; the operations are read.
+# What these do to fields only their operations say.
 READ_BY_OPERATIONS = (
     "weights made of edge features", "a column of edge features", "two fields of weights", "a decision on a field",
     "a sparse matrix of edges",

@@ -83,7 +83,9 @@ def test_convolutions_are_read_by_every_aggregation_that_they_can_take(name):
 
 
 def test_every_convolution_that_takes_an_aggregation_is_tried_with_each():
-    kinds = [getattr(pyg_conv, name) for name in {*pyg_conv.__all__} - refused_on_the_page() - TYPED]
+    kinds = [
+        getattr(pyg_conv, name) for name in {*pyg_conv.__all__} - refused_on_the_page() - TYPED - {"MessagePassing"}
+    ]
     taking = {kind.__name__ for kind in kinds if "aggr" in inspect.signature(kind).parameters}
     assert taking == {name.split("(")[0] for name in AGGREGATED}
 

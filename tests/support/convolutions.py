@@ -223,6 +223,40 @@ class Placed(nn.Module):
         return self.conv(x, x[:, :2], edge_index)
 
 
+class Kinds(nn.Module):
+    """A convolution that is given types of nodes, every other node of one, beside those of edges and their features."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x, edge_index, edge_type, edge_attr):
+        return self.conv(x, edge_index, torch.arange(len(x)) % 2, edge_type, edge_attr)
+
+
+class SignedEdges(nn.Module):
+    """A convolution of positive and negative edges: those to later nodes, and the others."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x, edge_index, edge_weight):
+        later = edge_index[0] < edge_index[1]
+        return self.conv(x, edge_index[:, later], edge_index[:, ~later])
+
+
+class Stacked(nn.Module):
+    """A convolution of what earlier layers held, stacked."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x, edge_index):
+        return self.conv(torch.stack([x, x.tanh()], dim=1), edge_index)
+
+
 FLOW = {"flow": "target_to_source"}
 
 
@@ -414,6 +448,9 @@ CONVOLUTIONS = {
     "FastRGCN sum": (lambda a, b: Typed(pyg.FastRGCNConv(a, b, 2, aggr="add", root_weight=False)), TYPE),
     "FiLM of relations": (lambda a, b: Typed(pyg.FiLMConv(a, b, 2)), TYPE),
     "FiLM max of relations": (lambda a, b: Typed(pyg.FiLMConv(a, b, 2, aggr="max")), TYPE),
+    "HEAT": (lambda a, b: Kinds(pyg.HEATConv(a, b, 2, 2, 3, 2, 4)), TYPE),
+    "Signed": (lambda a, b: ThenMapped(SignedEdges(pyg.SignedConv(a, 2, True)), 4, b), True),
+    "DNA": (lambda a, b: Mapped(Stacked(pyg.DNAConv(b)), a, b, False, False), True),
     "AntiSymmetric": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b), a, b, False, False), True),
     "AntiSymmetric 2 hops": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b, pyg.GraphConv(b, b), 2), a, b), True),
 }

@@ -69,7 +69,7 @@ class Snapshot:
     schema: Schema | None = None  # what types of nodes and edges are called, and which columns of x are whose
     relation_names: tuple[str, ...] = ()  # by number, where the user's graph has a name for each
     edge_attr: FloatArray | None = None  # [num_edges, num_edge_features], where a model takes them
-    # [num_edges]: row of each edge, where edges are places, too: below the rows of all nodes, see `widened`
+    # [num_edges]: row of each edge, where edges are places, too: below the rows of all nodes
     edge_rows: IntArray | None = None
     # First column of edge_attr of each relation that has features of edges, where nodes have types: by its number
     edge_starts: tuple[tuple[int, int], ...] = ()

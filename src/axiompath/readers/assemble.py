@@ -29,11 +29,15 @@ from .recording import is_feature, record_model
 from .refusals import UnreadableModel
 from .rows import EDGES, GRAPHS, LINKS, NODES, Recorded, place_edges, way_of
 from .run import SIDES, TOLERANCES, copy_model, dtype_of_model, run_model, tolerance_of
+from .scores import Unknown
 from .trace import FEATURE, Trace
 from .values import Value
 
 EXACT = TOLERANCES[torch.float64]
-NO_RULES = "The model's coefficients are none of those that are known on graphs that it was not recorded on."
+NO_RULE = (
+    "its coefficients follow no rule that is known on other graphs, such as sums, means, norms of degrees or attention "
+    "over neighbours. A graph on disk, or of more than 2,000,000 edges, needs one; load a smaller graph into memory."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +109,18 @@ def _read(
     reader.bases.add(value.form, None)
     read = _Answer(reader, value, output, last, meaning, dtype_of_model(model), names)
     used = frozenset[str]().union(*(trace.fields_of(trace.output) for trace in traces))
-    found = None
+    found, where = None, ""
     for fields in _fields_of(reader, graphs):
         check_fields(used, fields, graphs)
         plain = _with_places(value, snapshots_of(fields), pairs)
         _place_rows(reader, plain, graphs)
-        found = read.run_rules(fields, plain)
-        if found is not None:
+        try:
+            found = read.run_rules(fields, plain)
             break
+        except Unknown as unknown:
+            where = str(unknown)
     if found is None and samples:
-        raise UnreadableModel(NO_RULES)
+        raise UnreadableModel(f"{where or 'forward'}: {NO_RULE}")
     network, sides, passes, error = found or read.run_recorded(plain, weighted=fields.weights in used)
     for side in (0, 1):
         _check_plain(model, graphs[side], usage, traces[side], names[side])
@@ -163,27 +169,25 @@ class _Answer:
         passes = run_pair(network, *sides)
         return _Found(network, sides, passes, self._check(network, passes))
 
-    def run_rules(self, fields: Fields, plain: tuple[Snapshot, Snapshot]) -> _Found | None:
-        """The same with rules in their place, if all are those of rules and it computes the same."""
+    def run_rules(self, fields: Fields, plain: tuple[Snapshot, Snapshot]) -> _Found:
+        """The same with rules in their place; Unknown where some coefficients are those of none."""
         reader = self.reader
         leaves = [reader.leaves[i] for i, base in enumerate(reader.bases.all) if base.form is None]
         as_given = [name for axis, _, name in leaves if axis.root is reader.nodes]
         if len(as_given) != len(leaves) or tuple(as_given) != fields.features:
-            return None
+            raise Unknown
         found = recognise(reader, plain)
-        if found is None:
-            return None
         network = self._network_of(found.bases)
         if network.num_hops == 0 and network.rise is None:
-            return None
+            raise Unknown
         known = _rounded(plain[0], self.dtype), _rounded(plain[1], self.dtype)
         try:
             passes = run_pair(network, *known)
             error = self._check(network, passes)
-        except InputError:
-            return None
+        except InputError as other:
+            raise Unknown from other
         if not stands_for(found, passes, known):
-            return None
+            raise Unknown
         return _Found(network, plain, passes if known == plain else run_pair(network, *plain), error)
 
 

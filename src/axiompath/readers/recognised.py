@@ -52,13 +52,12 @@ class Recognised:
     replaced: list[tuple[Rule, Recorded]]
 
 
-def recognise(reader: Reader, sides: tuple[Snapshot, Snapshot]) -> Recognised | None:
-    """The same bases with rules for all recorded coefficients; None where some are those of no rule."""
-    finder = _Finder(reader, sides)
+def recognise(reader: Reader, sides: tuple[Snapshot, Snapshot]) -> Recognised:
+    """The same bases with rules for all recorded coefficients; Unknown, with the line, where some are those of none."""
     try:
-        return finder.run()
-    except (Unknown, UnreadableModel):
-        return None
+        return _Finder(reader, sides).run()
+    except UnreadableModel as error:
+        raise Unknown from error
 
 
 def stands_for(found: Recognised, passes: tuple[ForwardPass, ForwardPass], sides: tuple[Snapshot, Snapshot]) -> bool:
@@ -102,7 +101,10 @@ class _Finder:
         for i in sorted(needed):
             form = self.bases.all[i].form
             if form is not None:
-                terms = tuple(self._term(term) for term in form.terms)
+                try:
+                    terms = tuple(self._term(term) for term in form.terms)
+                except Unknown as error:
+                    raise Unknown(form.name) from error
                 self.bases.all[i] = replace(self.bases.all[i], form=replace(form, terms=terms))
         for i in needed:
             base = self.bases.all[i]

@@ -67,13 +67,15 @@ def normed(step: Step) -> Value | None:
     if value.axis.root is not reader.nodes or 0 in value.axis.sizes:
         return None
     rows = value.listed(0), value.listed(1)
+    scales, shifts = (
+        value.table((before, after)) for before, after in zip(*(_numbers(chain, i) for i in (0, 1)), strict=True)
+    )
     found = []
     for side in (0, 1):
-        scale, shift = _numbers(chain, side)
-        tables = [value.table((one, one))[side][rows[side]] for one in (scale, shift)]
-        if not _is_of_graphs(reader, side, rows[side], tables):
+        scale, shift = scales[side][rows[side]], shifts[side][rows[side]]
+        if not _is_of_graphs(reader, side, rows[side], [scale, shift]):
             return None
-        found.append((-tables[1] / tables[0], tables[0]))
+        found.append((-shift / scale, scale))
     held = reader.hold(value)
     moments = RecordedMoments(value.axis, rows, (found[0], found[1]))
     ones = Form((), np.ones(held.width), held.width, held.form.name)
@@ -147,4 +149,4 @@ def _is_of_graphs(reader: Reader, side: int, rows: IntArray, tables: list[FloatA
     graphs = reader.batch(side)[rows] if "batch" in reader.given[side] else np.zeros(len(rows), dtype=np.int64)
     _, first, own = np.unique(graphs, return_index=True, return_inverse=True)
     alike = all(np.allclose(table, table[first][own.reshape(-1)], rtol=ALIKE, atol=ALIKE) for table in tables)
-    return alike and bool(np.isfinite(tables[1]).all()) and bool((tables[0] != 0).all())
+    return alike and all(bool(np.isfinite(table).all()) for table in tables) and bool((tables[0] != 0).all())

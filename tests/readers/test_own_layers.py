@@ -38,7 +38,7 @@ def test_a_layer_of_ones_own_is_explained_blamed_and_checked():
     np.testing.assert_allclose(blame.shares.sum(axis=0), change.numpy(), atol=1e-9)
     checked = axiompath.check(model, graphs[0])
     assert checked.readable
-    assert any("scatter" in row.reading and row.line.startswith("test_twins.py:") for row in checked.rows)
+    assert any("scatter" in row.reading and row.line.startswith("test_own_layers.py:") for row in checked.rows)
 
 
 class Refusing(nn.Module):
@@ -62,7 +62,7 @@ class Refusing(nn.Module):
     ],
 )
 def test_a_refusal_names_the_line_and_the_reason(decide, words):
-    with pytest.raises(UnreadableModel, match=rf"test_twins\.py:\d+: .*{words}") as caught:
+    with pytest.raises(UnreadableModel, match=rf"test_own_layers\.py:\d+: .*{words}") as caught:
         axiompath.Explainer(Refusing(decide).double().eval(), *snapshots(1))
     assert "paths=False" in str(caught.value)
 
