@@ -99,8 +99,10 @@ def literal_line(low, high):
     return {who: float(share) for who, share in shares.items()}
 
 
-def normed_nodes(snapshot):
-    """The nodes that a norm is given: those that are there."""
+def normed_nodes(moments, snapshot):
+    """The nodes that a norm is given: those that are there, of one type where it is given one."""
+    if moments.recorded:
+        return moments.members(snapshot).tolist()
     return [u for u in range(snapshot.num_nodes) if snapshot.present[u]]
 
 
@@ -110,10 +112,12 @@ def literal_moments(moments, snapshot, inputs, v, number):
     Once they are found to be these, rounded as the norm itself rounds them: a mean that is 0 but for rounding, as that
     of what is normed already, is the same in two snapshots or not by the order of its sum.
     """
-    if v not in normed_nodes(snapshot):
+    if v not in normed_nodes(moments, snapshot):
         return 0.0, 1.0
+    if moments.recorded:  # as the model computed them, which the forward pass is compared with
+        return tuple(part[v, number] for part in moments.find(snapshot, inputs))
     graphs = snapshot.graphs if moments.by_graph and snapshot.graphs is not None else np.zeros(snapshot.num_nodes)
-    nodes = [u for u in normed_nodes(snapshot) if graphs[u] == graphs[v]]
+    nodes = [u for u in normed_nodes(moments, snapshot) if graphs[u] == graphs[v]]
     part = np.ones(moments.width) if moments.part is None else moments.part
     means = [sum(inputs[u, c] for u in nodes) / len(nodes) * part[c] for c in range(moments.width)]
     if moments.together:
@@ -145,7 +149,7 @@ def literal_coefficients(rule, snapshot, inputs):
         return found
     if isinstance(of, (GraphScale, GraphShift)):
         found = {}
-        for v in normed_nodes(snapshot):
+        for v in normed_nodes(of.moments, snapshot):
             mu, s = literal_moments(of.moments, snapshot, shown, v, number)
             found[v, v] = s if isinstance(of, GraphScale) else -s * mu
         return found
