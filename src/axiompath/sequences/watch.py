@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import eq
 from pathlib import Path
@@ -151,7 +152,7 @@ def watch_events(
         digests = tuple(digest_graph(read_snapshot(data, "snapshot")) for data in made)
         _check_same(folder, held, digests)
         save_snapshots(made, folder / SNAPSHOT_FOLDER, kept=_num_there(folder, held))
-        held = WatchProgress(held.settings, held.facts, held.seen, digests, held.steps)
+        held = replace(held, digests=digests)
         held.save(folder)
         some = partial(_changed_pairs, held.settings.get("pairs", NUM_PAIRS))
         links_of = some if held.settings["task"] == LINKS_TASK else None
@@ -162,7 +163,7 @@ def watch_events(
             found = _do_step(folder, step, made, held, pace)
             fresh.append(step.number)
             if step.number > len(held.steps):
-                held = held.with_step(found)
+                held = replace(held, steps=(*held.steps, found))
                 held.save(folder)
         done = Watch(folder, held, tuple(fresh))
         save_page(done, favoured)
@@ -205,17 +206,17 @@ def _begin(
         settings |= {"answers": list(LINK_ANSWERS), "pairs": NUM_PAIRS, **given}
     if model is not None:
         network = model if isinstance(model, nn.Module) else read_model(str(model))
-        diary = WatchProgress({**settings, "model": GIVEN}, {"task": GIVEN}, (), ())
-        diary.save(folder)
-        return diary, network
+        begun = WatchProgress({**settings, "model": GIVEN}, {"task": GIVEN}, (), ())
+        begun.save(folder)
+        return begun, network
     with console.status("Training a few small networks"):
         found = (
             train_linker(made[0]) if task == LINKS_TASK else train_classifier(made[0], made.class_names, clues=clues)
         )
-    diary = WatchProgress(settings, found.facts, tuple(found.seen.tolist()), ())
-    diary.save(folder)  # first: from now on the folder is a watch's, whatever happens
+    begun = WatchProgress(settings, found.facts, tuple(found.seen.tolist()), ())
+    begun.save(folder)  # first: from now on the folder is a watch's, whatever happens
     save_model(found.model, folder / MODEL_FOLDER, found.arguments)
-    return diary, found.model
+    return begun, found.model
 
 
 def _as_read(made: Snapshots, held: WatchProgress) -> Snapshots:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
+import numpy as np
 import pandas as pd
 from msgspec import Meta
 
@@ -28,8 +29,9 @@ from .training import LINKS_TASK, NODES, describe_training, describe_warning
 
 WATCH, WATCH_FORM = "watch.json", FileForm("watch", 1, remedy="choose another folder")
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
-SETTINGS = ("every", "window", "start", "first", "rule", "task")  # text that every diary has
+SETTINGS = ("every", "window", "start", "first", "rule", "task")  # text that every watch has
 SHOWN_STEPS = 12
+UNUSUAL_FLIPS = 10  # from which a step can be called unusual
 MADE_BY = b'<meta name="generator" content="AxiomPath">'
 FIRST_BYTES = 2000  # of a page, in which it says who made it
 Share: TypeAlias = Annotated[float, Meta(ge=-1000, le=1000)]  # parts of one whole may cancel
@@ -86,10 +88,6 @@ class WatchProgress:
             describe_training(self.facts, self.settings["first"])
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise Mismatch("`facts` should be numbers of the training") from error
-
-    def with_step(self, step: WatchedStep) -> WatchProgress:
-        """The same with one more step."""
-        return replace(self, steps=(*self.steps, step))
 
 
 def read_progress(folder: Path) -> WatchProgress | None:
@@ -177,6 +175,10 @@ class Watch:
             f"{answer}; {step.edges_added:,} edges were added, {step.edges_expired:,} expired because time passed, and "
             f"{step.edges_removed:,} were removed by events."
         ]
+        share = (frame.num_flipped / frame.num_predicted.clip(lower=1)).to_numpy()
+        worst, usual = float(share.max()), float(np.median(share))
+        if len(frame) > 2 and worst > 2 * usual and step.num_flipped >= UNUSUAL_FLIPS:
+            lines[0] += f" That is more than usual: {worst:.1%} of the {unit}s, and {usual:.1%} at the median step."
         if step.num_flipped and step.by_time > 0.5:
             lines.append(describe_time(step.by_time, str(settings["window"])))
         if step.causes:
@@ -195,12 +197,6 @@ class Watch:
                 f"For {missed:,} of {frame.num_flipped.sum():,} flips there was no time to find what did them; "
                 "--flip-seconds gives more."
             )
-        share = frame.num_flipped / frame.num_predicted.clip(lower=1)
-        worst, usual = int(share.to_numpy().argmax()), float(share.median())
-        if len(frame) > 2 and share.iloc[worst] > 2 * usual and frame.num_flipped.iloc[worst] >= 10:
-            lines.append(
-                f"That is more than usual: {share.iloc[worst]:.1%} of the {unit}s, and {usual:.1%} at the median step."
-            )
         most = settings.get("pairs")
         if most is not None and (frame.num_predicted >= most).any():
             lines.append(
@@ -215,13 +211,15 @@ class Watch:
             )
         return lines
 
+    @property
+    def _table(self) -> pd.DataFrame:
+        """The steps, without what only sentences say and what is not known."""
+        frame = self.to_frame().drop(columns=["answer", "moved_by", "causes", "num_causes"], errors="ignore")
+        return frame.dropna(axis="columns", how="all").round(3)
+
     def __str__(self) -> str:
         """Everything in words, and the steps as a table."""
-        frame = self.to_frame()
-        frame = frame.drop(columns=["answer", "moved_by"], errors="ignore")
-        if "score" in frame and frame.score.isna().all():
-            frame = frame.drop(columns="score")
-        table = "" if frame.empty else "\n" + frame.round(3).to_string(index=False, max_rows=SHOWN_STEPS)
+        table = "" if not len(self) else "\n" + self._table.to_string(index=False, max_rows=SHOWN_STEPS)
         return "\n".join(self.sentences) + table
 
     __repr__ = __str__
@@ -229,7 +227,7 @@ class Watch:
     def _repr_html_(self) -> str:
         """The same in a notebook."""
         words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
-        return words + self.to_frame().round(3).to_html(index=False, max_rows=SHOWN_STEPS)
+        return words + self._table.to_html(index=False, max_rows=SHOWN_STEPS)
 
 
 def describe_time(share: float, window: str) -> str:
