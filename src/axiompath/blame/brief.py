@@ -9,6 +9,7 @@ machine, so that the same prediction always has the same brief.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
@@ -22,7 +23,7 @@ from ..graphs.changes import name_kinds
 from ..graphs.expiry import TIME
 from ..graphs.labels import ONE_WAY, TO
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target, Unit
-from ..outputs import CLASSES_OUTPUT, VALUE, Output, show_apart
+from ..outputs import CLASSES_OUTPUT, MOST_DIGITS, VALUE, Output, show_apart
 from ..storage.codec import Count, FileForm, Finite, NodeOrNone, Saved, Shape, Text
 from .engine import SubsetEngine, SubsetEvaluator, TargetEvaluator
 from .fewest import find_fewest
@@ -42,6 +43,7 @@ MOST_EVALUATIONS = 1000  # of that search
 MOST_LISTED = 50  # ids of a cause, or of what is to be undone, that a brief lists
 NAMED_ENDS = 3  # of the edges to undo
 WORTH_A_WORD, OPPOSED = 0.05, 0.3  # of what a prediction moved by: a second cause, and what held it back
+SMALL = 0.05  # a move whose causes two digits would not tell from nothing
 ENOUGH = 0.8  # of what a prediction moved by: how many causes account for it is counted
 PLACE_ELSEWHERE, NOBODY = "elsewhere", -1
 ONE_OF_MANY = {  # a change by itself, and so many of its kind
@@ -150,7 +152,8 @@ class Brief(Saved):
         with_it = [one for one in self.causes if one.share * self.moved > 0][:2] or list(self.causes[:1])
         first = with_it[:1] + [one for one in with_it[1:] if abs(one.share) >= WORTH_A_WORD * size]
         against = [one for one in self.causes if one.share * self.moved < 0 and abs(one.share) >= OPPOSED * size][:1]
-        shown = show_apart([cause.share for cause in first + against], 2, "f")
+        digits = 1 - math.floor(math.log10(size)) if 0 < size < SMALL else 2
+        shown = show_apart([cause.share for cause in first + against], min(digits, MOST_DIGITS), "f")
         told = [
             f"{one.words} ({'+' * (one.share > 0)}{share})" for one, share in zip(first + against, shown, strict=True)
         ]
