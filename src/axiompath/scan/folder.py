@@ -348,6 +348,6 @@ class Manifest:
         needed = {*OF_PLAN, *(OF_BLAME if self.blame is not None else ())}
         listed = needed <= {*self.tables} <= {*needed, *OF_GRAPHS, *FLIP_FILES}
         require(listed, f"`tables` should be {', '.join(sorted(needed))}")
-        for name, number in ((CHANGED, self.num_changes), (NODES, self.num_nodes)):
-            counted = number is not None or name not in self.tables or self.blame is not None
-            require(counted, f"`tables` should have {name} with the number of its rows")
+        of_changes = self.num_changes is not None or self.blame is not None or CHANGED not in self.tables
+        counted = of_changes and (self.num_nodes is not None or NODES not in self.tables)
+        require(counted, f"`tables` should have {CHANGED} and {NODES} with the number of their rows")

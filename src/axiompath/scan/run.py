@@ -358,10 +358,7 @@ def _write_load(packed: Packed) -> Path:
 
 
 def read_load(path: str) -> Load:
-    """The workload again, its arrays where they lie in the file.
-
-    Compiled loops are compiled for arrays that can be written to; whoever wrote to these would write to a copy.
-    """
+    """The workload again, its arrays where they lie in the file; whoever wrote to these would write to a copy."""
     with open(path, "rb") as file:
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     start = SIZE.size + SIZE.unpack(mapped[: SIZE.size])[0]
@@ -451,8 +448,7 @@ class RayWorkers:
 def unpack(packed: Packed) -> Load:
     """The workload again, its arrays where they lie: nothing is copied.
 
-    The store's memory is read-only, for which every compiled loop would have to be compiled again; we write to none of
-    these arrays, so they are passed as if they could be written to.
+    The store's memory is read-only, and kernels take arrays that can be written to; they write to none of these.
     """
     structure, buffers = packed
     views = [(ctypes.c_ubyte * len(b)).from_address(b.ctypes.data) if len(b) else bytearray() for b in buffers]

@@ -25,7 +25,7 @@ from ..network.layers import ForwardPass
 from ..paths.search import Known, adopt
 from .parts import Failure, notes_of, write_part
 
-PROCESS_BYTES = 150e6  # of a worker that has loaded the program and the compiled loops
+PROCESS_BYTES = 150e6  # of a worker that has loaded the program
 
 
 class Load:
