@@ -24,6 +24,7 @@ TOLD = {
     "link": (lambda: Linked("dot"), {}, [(0, 5), (3, 2)], "sigmoid", r"Link 0 – 5 (began as|stayed) (not )?linked "),
     "link of classes": (lambda: Linked("concatenated"), {}, [(0, 5), (8, 1)], None, r"Link 0 – 5 .*class [01]"),
     "graph": (lambda: Pooled(global_mean_pool), {}, [0], None, r"Graph 0 (began|stayed) in class [012] "),
+    "classes": (lambda: Columns(3, False), {}, [3, 7], None, r"Node 3 (began|stayed) in class [012] "),
     "logit": (lambda: Columns(1, False), {"output": "binary"}, [3, 7], None, r"Node 3 (began as|stayed) (no|yes) "),
     "labels": (lambda: Columns(3, True), {}, [3, 7], "sigmoid", r"Node 3: label \d was 0\.\d+ at snapshot 0, "),
     "values": (lambda: Columns(2, False), {"output": "value"}, [3, 7], None, r"Node 3: value \d was -?[\d.e-]+ at "),
