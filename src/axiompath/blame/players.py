@@ -22,7 +22,6 @@ from ..change.region import number_pair_changes
 from ..graphs.changes import (
     EDGE_ADDED,
     EDGE_CHANGED,
-    EDGE_CHANGES,
     EDGE_REMOVED,
     EDGE_REWEIGHTED,
     EDGES_GONE,
@@ -31,7 +30,6 @@ from ..graphs.changes import (
     NODE_REMOVED,
     NODES_GONE,
     decode_weights,
-    pair_directions,
 )
 from ..graphs.expiry import mark_expired
 from ..graphs.pair import Pair
@@ -108,28 +106,32 @@ class Players:
 
 def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = False) -> Players:
     """The players of a pair; ids are those of `changes(open_nodes=open_nodes)`."""
-    changes = number_pair_changes(pair, names, open_nodes=open_nodes)
-    single = number_pair_changes(pair, names, directed=True, open_nodes=True)
-    single = single[single.kind.isin(EDGE_CHANGES)]
-    numbers = pair.numbers_of(changes.src.to_numpy())
+    every = number_pair_changes(pair, names, open_nodes=True)
+    changes = every if open_nodes else number_pair_changes(pair, names)
     is_node = changes.dst.isna().to_numpy()
-    node_of = np.where(is_node, numbers, -1)
+    node_of = np.where(is_node, pair.numbers_of(changes.src.to_numpy()), -1)
     node_rows = np.flatnonzero(changes.kind.isin((NODE_ADDED, NODE_REMOVED)).to_numpy())
     feature_rows = np.flatnonzero((changes.kind == FEATURES_CHANGED).to_numpy())
-    senders, receivers = pair.numbers_of(single.src.to_numpy()), pair.numbers_of(single.dst.to_numpy(dtype=np.int64))
-    owners = np.full((len(single), 2), -1, dtype=np.int64)
-    carried = np.zeros(len(single), dtype=np.bool_)
+    # Of each row of edges one direction, then of those of both the other.
+    rows = every[every.dst.notna()]
+    back = np.flatnonzero(~rows.directed.to_numpy())
+    row = np.append(np.arange(len(rows)), back)
+    src, dst = pair.numbers_of(rows.src.to_numpy()), pair.numbers_of(rows.dst.to_numpy(dtype=np.int64))
+    senders, receivers = np.append(src, dst[back]), np.append(dst, src[back])
+    owners = np.full((len(row), 2), -1, dtype=np.int64)
     if not open_nodes:
         row_of = np.full(pair.num_nodes, -1, dtype=np.int64)
         row_of[node_of[node_rows]] = node_rows
         owners[:, 0], owners[:, 1] = row_of[senders], row_of[receivers]
         owners[senders == receivers, 1] = -1
         owners = np.where(owners[:, :1] < 0, owners[:, ::-1], owners)
-        carried = owners[:, 0] >= 0
-    owners[~carried, 0] = _rows_of_edges(changes[~is_node], single[~carried])
-    kind = single.kind.to_numpy()
-    types = single.relation.to_numpy() if "relation" in single else None
-    before, after = (join_values(single[name].to_numpy(), types) for name in ("weight_before", "weight_after"))
+    listed = owners[:, 0] < 0  # the others go with a node; in either table these come in the same order
+    number = np.full(len(rows), -1)
+    number[listed[: len(rows)]] = np.flatnonzero(~is_node)
+    owners[listed, 0] = number[row[listed]]
+    kind = rows.kind.to_numpy()[row]
+    types = rows.relation.to_numpy()[row] if "relation" in rows else None
+    before, after = (join_values(rows[name].to_numpy()[row], types) for name in ("weight_before", "weight_after"))
     assert before is not None
     assert after is not None
     other = (kind == EDGE_REWEIGHTED) | (kind == EDGE_CHANGED)
@@ -144,21 +146,3 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
     )
     marked = mark_expired(decode_weights(changes, pair.values), pair.before.data, pair.after.data)
     return Players(marked, edges, node_of, node_rows, feature_rows, open_nodes)
-
-
-def _rows_of_edges(changes: pd.DataFrame, single: pd.DataFrame) -> IntArray:
-    """The row of each edge's change: two directions that changed alike have one row."""
-    columns = ["kind", "src", "dst", "weight_before", "weight_after", *(["relation"] if "relation" in changes else [])]
-    tables = []
-    for table, directed in ((changes, changes.directed.to_numpy()), (single, ~pair_directions(single))):
-        keys = table[columns].assign(directed=directed)
-        keys["kind"] = keys.kind.astype(str)
-        keys["dst"] = keys.dst.astype(np.int64)
-        keys[["weight_before", "weight_after"]] = keys[["weight_before", "weight_after"]].fillna(np.inf)
-        keys["rank"] = keys.groupby([*columns, "directed"], sort=False).cumcount()  # parallel edges that changed alike
-        tables.append(keys)
-    rows, keys = tables
-    rows["row"] = changes.index.to_numpy()
-    ends = keys[["src", "dst"]].to_numpy()
-    keys[["src", "dst"]] = np.where(keys.directed.to_numpy()[:, None], ends, np.sort(ends, axis=1))
-    return np.asarray(keys.merge(rows, how="left", on=[*columns, "directed", "rank"]).row, dtype=np.int64)
