@@ -107,7 +107,7 @@ def test_no_test_module_imports_another():
 
 
 def test_folders_of_tests_are_those_of_the_package():
-    packages = {path.name for path in SOURCE.iterdir() if path.is_dir()} | {"support", "golden", "windows"}
+    packages = {path.name for path in SOURCE.iterdir() if path.is_dir()} | {"support", "windows"}
     assert {path.name for path in Path(__file__).parent.iterdir() if any(path.glob("**/*.py"))} <= packages
 
 

@@ -146,40 +146,40 @@ def states_of(ids: IntArray, edges: IntArray, changes: pd.DataFrame) -> tuple[In
 
 
 def gather(
-    explanation: Explanation, sight: VisibleNodes, node_names: Mapping[int, str], most: int = MOST_SPOTS
+    explanation: Explanation, visible: VisibleNodes, node_names: Mapping[int, str], most: int = MOST_SPOTS
 ) -> Neighbourhood:
     """At most so many spots, those of gathered nodes beside them; all in their places."""
-    e, n = explanation, len(sight.ids)
-    wanted = np.isin(sight.ids, e.paths) | (sight.hops == 0)
+    e, n = explanation, len(visible.ids)
+    wanted = np.isin(visible.ids, e.paths) | (visible.hops == 0)
     touched = np.zeros(n, dtype=np.bool_)
-    touched[sight.edges[sight.states != KEPT].ravel()] = True
-    order = np.lexsort((sight.ids, sight.hops, ~touched, ~wanted))
+    touched[visible.edges[visible.states != KEPT].ravel()] = True
+    order = np.lexsort((visible.ids, visible.hops, ~touched, ~wanted))
     kept = np.sort(order[:most])
     spot_of = np.full(n, -1)
     spot_of[kept] = np.arange(len(kept))
     others = np.flatnonzero(spot_of < 0)
     alike, codes = np.unique(
-        np.stack([sight.hops[others], *sight.classes[others].T], axis=1), axis=0, return_inverse=True
+        np.stack([visible.hops[others], *visible.classes[others].T], axis=1), axis=0, return_inverse=True
     )
     spot_of[others] = len(kept) + codes.reshape(-1)
     sizes = np.bincount(spot_of, minlength=len(kept) + len(alike))
-    hops = np.concatenate([sight.hops[kept], alike[:, 0]]).astype(np.int64)
-    classes = np.concatenate([sight.classes[kept], alike[:, 1:]]).astype(np.int64)
+    hops = np.concatenate([visible.hops[kept], alike[:, 0]]).astype(np.int64)
+    classes = np.concatenate([visible.classes[kept], alike[:, 1:]]).astype(np.int64)
     # One that would be the only member of its group is drawn itself.
-    first = sight.ids[others[np.searchsorted(codes.reshape(-1), np.arange(len(alike)), sorter=np.argsort(codes))]]
-    ids = np.concatenate([sight.ids[kept], np.where(sizes[len(kept) :] == 1, first, GATHERED)])
-    ends = spot_of[sight.edges]
-    ends = ends if sight.directed else np.sort(ends, axis=1)
+    first = visible.ids[others[np.searchsorted(codes.reshape(-1), np.arange(len(alike)), sorter=np.argsort(codes))]]
+    ids = np.concatenate([visible.ids[kept], np.where(sizes[len(kept) :] == 1, first, GATHERED)])
+    ends = spot_of[visible.edges]
+    ends = ends if visible.directed else np.sort(ends, axis=1)
     apart = ends[:, 0] != ends[:, 1]
     drawn, counts = np.unique(
-        np.concatenate([ends[apart], sight.states[apart, None]], axis=1), axis=0, return_counts=True
+        np.concatenate([ends[apart], visible.states[apart, None]], axis=1), axis=0, return_counts=True
     )
     names = [f"{size:,} more" for size in sizes.tolist()]
     for spot, name in zip(np.flatnonzero(ids != GATHERED), label_nodes(ids[ids != GATHERED], node_names), strict=True):
         names[spot] = str(name)
     places = place_spots(ids != GATHERED, drawn[:, :2], hops)
     return Neighbourhood(
-        e, ids, tuple(names), sizes, hops, classes, places, drawn[:, :2], drawn[:, 2], counts, sight.directed
+        e, ids, tuple(names), sizes, hops, classes, places, drawn[:, :2], drawn[:, 2], counts, visible.directed
     )
 
 
