@@ -285,7 +285,7 @@ def test_the_command_line_takes_folders_of_types(call, folders):
     assert "Node paper Q" in out
     code, _, err = call("explain", model, "a", "b", "--target", "Q")
     assert code == 2
-    assert "type and its name or number after --target, such as 'paper Q'" in " ".join(err.split())
+    assert "no node is called that; they are called 'paper Q' and the like" in " ".join(err.split())
     code, _, err = call("convert", "a", "--out", "stored")
     assert code == 2
     assert "holds one table of features and no types" in " ".join(err.split())

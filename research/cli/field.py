@@ -68,9 +68,9 @@ def benchmark(
     for part, group in summary.groupby("part", sort=False):
         console.print(league_table(group, str(part), yours))
     for name in yours:
-        console.print(" ".join(describe_places(summary, name)), markup=False, highlight=False)
+        console.print(" ".join(describe_places(summary, name)))
         if reasons := sorted(set(table.reason[(table.method == name) & table.failed])):
-            console.print(f"The first reason: {reasons[0]}", markup=False, highlight=False)
+            console.print(f"The first reason: {reasons[0]}")
     if settings_here(root) == PLANTED_SETTINGS:
         console.print("Only planted causes: real windows need a data folder (--root, or AXIOMPATH_DATA).")
 

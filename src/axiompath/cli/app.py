@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
-from rich.markup import escape
 from typer.core import TyperGroup, TyperOption
 
 from ..errors import InputError, MatchedByRow, Notice
@@ -93,15 +92,11 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
         if isinstance(error, InputError | MemoryError):
             words = str(error) or "Expected enough memory (there is none left); close other programs, or ask for less."
             words = name_options(words, _options_of(program, arguments))
-            console.print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
+            console.complain("Error", words)
             sys.exit(2)
         message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        console.print(
-            f"[bold red]An internal error, not your mistake:[/] {escape(message)}\n"
-            f"Please report it with the traceback, which `{name} --debug ...` shows.",
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.complain("An internal error, not your mistake", message)
+        console.print(f"Please report it with the traceback, which `{name} --debug ...` shows.", soft_wrap=True)
         sys.exit(1)
 
 
@@ -133,7 +128,7 @@ def _finish_output(met: BaseException | None) -> None:
 def _refuse_device(error: OSError) -> NoReturn:
     _silence_output()
     words = f"Expected a device with room for the output (got {error.filename or 'standard output'}: {error.strerror})."
-    Terminal(stderr=True).print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
+    Terminal(stderr=True).complain("Error", words)
     sys.exit(2)
 
 
@@ -167,7 +162,7 @@ def _warnings_as_sentences(program: typer.Typer, arguments: list[str]) -> Iterat
             elif str(message) not in shown:
                 shown.add(str(message))
                 words = name_options(str(message), _options_of(program, arguments))
-                console.print(f"[bold yellow]Warning:[/] {escape(words)}", highlight=False, soft_wrap=True)
+                console.complain("Warning", words, "bold yellow")
 
         warnings.showwarning = print_warning
         warnings.simplefilter("always", MatchedByRow)

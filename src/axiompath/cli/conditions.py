@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
-from rich.markup import escape
 
 from ..errors import InputError
 from .output import Terminal
@@ -60,7 +59,7 @@ def end_if(conditions: list[Condition], steps: Iterable[tuple[str, Scan]]) -> No
             if condition.holds(figures):
                 value = figures[condition.figure]
                 line = f"{condition.figure}{condition.sign}{condition.number:g} holds at {name}: {value:g}."
-                Terminal(stderr=True).print(f"[bold red]--fail-if:[/] {escape(line)}", highlight=False, soft_wrap=True)
+                Terminal(stderr=True).complain("--fail-if", line)
                 failed = True
     if failed:
         raise typer.Exit(HOLDS)

@@ -96,10 +96,10 @@ def run_demo(console: Console, out: Path) -> dict[str, Any]:
     for name, data in (("before.npz", before), ("after.npz", after)):
         save_graph(out / name, data, names, COMMUNITIES[:4])
     save_model(model, out / "model", karate_arguments(before))
-    console.print(f"The report is in {report}: open it in a browser.", soft_wrap=True, markup=False)
+    console.print(f"The report is in {report}: open it in a browser.", soft_wrap=True)
     command = f"axiompath explain {out / 'model'} {out / 'before.npz'} {out / 'after.npz'} --target 13"
     hint = f"The graphs and the model are there too; ask further with\n  {command}"
-    console.print(hint, soft_wrap=True, markup=False)
+    console.print(hint, soft_wrap=True)
     return {"explanation": explanation.to_dict(), "report": str(report), "changed": len(moved)}
 
 
@@ -122,7 +122,7 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
     for i, step in enumerate(stories.steps):
         table.add_row(f"{i} to {i + 1}", *(f"{getattr(step, column):,}" for column in columns))
     console.print(table)
-    console.print(f"\n{stories[0].summary()}", markup=False, highlight=False)
+    console.print(f"\n{stories[0].summary()}")
     out.mkdir(parents=True, exist_ok=True)
     explainer = Explainer(model, *snapshots[-2:], class_names=COMMUNITIES)
     targets = explainer.moved().target.head(50).tolist()
@@ -132,7 +132,7 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
         save_graph(out / f"snapshot{i}.npz", data, class_names=COMMUNITIES)
     save_model(model, out / "model", settings)
     closing = f"\nThe report on all steps is in {story}, that on the last one in {report}."
-    console.print(closing, soft_wrap=True, markup=False)
+    console.print(closing, soft_wrap=True)
     steps = [{column: getattr(step, column) for column in columns} for step in stories.steps]
     return {"steps": steps, "report": str(report), "story": str(story)}
 

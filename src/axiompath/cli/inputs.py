@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,10 +43,11 @@ class Graphs:
         self.stored: Pair | None = match_stored(self.before, self.after) if is_stored else None
         self.typed = isinstance(self.before, HeteroData)
         pairs = [pair for graph in graphs for pair in graph.node_names.items()]
-        if self.typed:
-            pairs = list(name_nodes(None, self.data, find_schema(self.data)).items())
+        schema = find_schema(self.data) if self.typed else None
+        if schema is not None:
+            pairs = list(name_nodes(None, self.data, schema).items())
         self.names: dict[int, str] = dict(pairs)
-        self.index = index_names(pairs, None if self.stored is None else self.stored.number)
+        self.index = index_names(pairs, None if self.stored is None else self.stored.number, schema)
         self.numbered = numbered
         self.step: Step | None = None
         self.dates: Sequence[str] = ()  # of windows
@@ -93,41 +93,16 @@ class Graphs:
         return None if file is None else [self.link(line) for line in read_lines(file)]
 
     def number(self, text: str) -> int:
-        """The node that a name or a number on the command line means."""
-        found = self.index.find(text)
-        if len(found) > 1:
-            raise InputError(
-                f"Expected the name of one node after --target (got {text!r}, which the graphs give to the nodes "
-                f"{' and '.join(map(str, sorted(found)))}); give the number of the one that is meant."
-            )
-        if found:
-            return next(iter(found))
-        if self.typed:
-            alike = [name for name in self.names.values() if name.endswith(f" {text}")]
-            alike = alike or get_close_matches(text, list(self.index.numbers)[:10_000], 2) or [*self.names.values()]
-            raise InputError(
-                "Expected a node's type and its name or number after --target, such as "
-                f"{' or '.join(map(repr, alike[:2]))} (got {text!r})."
-            )
-        try:
-            number = int(text)
-        except ValueError:
-            near = get_close_matches(text, list(self.index.numbers)[:10_000], 2)
-            like = f"; there are {' and '.join(map(repr, near))}" if near else ""
-            raise InputError(f"Expected a node's name or number after --target (got {text!r}{like}).") from None
-        if abs(number) >= 2**63:
-            raise InputError(
-                f"Expected a node's name or number after --target (got {text}, a number that no node has)."
-            )
-        numeric = next((name for name in self.index.numbers if NUMBER.fullmatch(name)), None)
-        example = numeric if self.stored is None else self.stored.name_that_is_a_number()
-        if not self.numbered and example is not None:
-            # Nodes called 100 to 400 are never meant by their row.
-            raise InputError(
-                f"Expected the name of a node after --target (got {text!r}, and no node is called that; "
-                f"they are called {example!r} and the like)."
-            )
-        return number
+        """The node that a name or a number on the command line means.
+
+        A number that no node is called is a node's own number, or its row; but where nodes are called by numbers of
+        their own, such as 100 to 400, none is meant by its row.
+        """
+        if self.typed or self.index.find(text) or not NUMBER.fullmatch(text) or abs(int(text)) >= 2**63:
+            return self.index.number(text)
+        called = (name for name in self.index.numbers if NUMBER.fullmatch(name))
+        numeric = next(called, None) if self.stored is None else self.stored.name_that_is_a_number()
+        return int(text) if self.numbered or numeric is None else self.index.number(text)
 
 
 def _number_of_graph(text: str) -> int:
@@ -180,7 +155,7 @@ def find_step(given: Sequence[Path | None], sources: Sources) -> Step | None:
 def say_step(step: Step | None, *, json: bool) -> None:
     """Say which step the answer is about; beside JSON, on stderr."""
     if step is not None:
-        Terminal(stderr=json).print(str(step), markup=False, highlight=False, soft_wrap=True)
+        Terminal(stderr=json).print(str(step), soft_wrap=True)
 
 
 def spell_out(given: Sequence[Path | None], sources: Sources | None = None) -> list[NamedFile]:

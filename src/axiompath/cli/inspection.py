@@ -29,7 +29,7 @@ def check(
     files = spell_out([graph])
     if len(files) > 1:
         said = f"The last of {len(files)} snapshots: {files[-1].name}"
-        Terminal(stderr=json).print(said, markup=False, highlight=False, soft_wrap=True)
+        Terminal(stderr=json).print(said, soft_wrap=True)
     data = read_graph(files[-1].path, nodes).data
     if isinstance(data, StoredGraph):
         data, _ = sample_pair(match_stored(data, data))
@@ -39,7 +39,7 @@ def check(
         lists = {"unused_fields": list(found.unused), "default_arguments": list(found.defaults)}
         print_json({**facts, **lists, "modules": found.to_frame().to_dict("records")})
     else:
-        Terminal().print(str(found), markup=False, highlight=False)
+        Terminal().print(str(found))
     if not found.readable:
         raise typer.Exit(2)
 

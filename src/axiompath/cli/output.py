@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -36,7 +35,10 @@ TABLE_COLUMNS = ("target",)  # which sentences about tables name, and never as a
 
 
 class Terminal(Console):
-    """A console that names cannot control: control characters in them are shown as �."""
+    """A console that names cannot control: no text is markup, and control characters are shown as �."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, highlight=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Text, of which rich makes everything that it shows."""
@@ -47,6 +49,10 @@ class Terminal(Console):
         code."""
         with suppress(OSError) if self.stderr else nullcontext():
             super().print(*objects, **options)
+
+    def complain(self, head: str, words: str, style: str = "bold red") -> None:
+        """A sentence after a word of warning, on one line."""
+        self.print(Text.assemble((f"{head}:", style), " ", COMMANDS.sub("�", words)), soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
         """The same, where whoever read it has gone."""
@@ -125,7 +131,7 @@ def changes_table(changes: Any, limit: int) -> Table:
         else:
             of = f"{row['src_name']} {'→' if row['directed'] else '–'} {row['dst_name']}"
             weights = ["" if row[key] is None else f"{row[key]:g}" for key in ("weight_before", "weight_after")]
-        table.add_row(str(row["id"]), escape(kind), escape(of), *weights)
+        table.add_row(str(row["id"]), kind, of, *weights)
     return table
 
 
@@ -140,10 +146,10 @@ def moved_table(moved: Any, limit: int) -> Table:
     heads: list[Column | str] = [*sides] if ends == "class" else [about, *numbers(*sides)]
     table = Table("target", *heads, *numbers(apart, "altered paths"))
     for row in records(moved.head(limit)):
-        cells = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]
+        cells = [] if ends == "class" else [str(row.get(f"{about}_name", row[about]))]
         pair = [row.get(f"{key}_name", row.get(key, "")) for key in (f"{ends}_before", f"{ends}_after")]
-        cells += show_apart(pair, 4, "g") if ends != "class" else [escape(str(value)) for value in pair]
-        table.add_row(escape(row["name"]), *cells, f"{row['kl']:.4f}", f"{row['num_paths']:,}")
+        cells += show_apart(pair, 4, "g") if ends != "class" else [str(value) for value in pair]
+        table.add_row(row["name"], *cells, f"{row['kl']:.4f}", f"{row['num_paths']:,}")
     return table
 
 
@@ -161,7 +167,7 @@ def steps_table(steps: Any) -> Table:
     for row in rows:
         counts = [row[key] for key in ("edges_added", "edges_removed", "edges_expired", "num_flipped", "num_moved")]
         right = "–" if row["score"] is None else f"{row['score']:.1%}"
-        table.add_row(escape(str(row["after"])), *(f"{count:,}" for count in counts), *[right] * judged)
+        table.add_row(str(row["after"]), *(f"{count:,}" for count in counts), *[right] * judged)
     return table
 
 
@@ -169,7 +175,7 @@ def networks_table(tried: Any) -> Table:
     """What was tried on the first window, beside naive rules."""
     table = Table("network or rule", *numbers("chosen by", "judged by"), box=SIMPLE_HEAD, pad_edge=False)
     for name, chosen, score in tried:
-        table.add_row(escape(name), "" if chosen is None else f"{chosen:.1%}", f"{score:.1%}")
+        table.add_row(name, "" if chosen is None else f"{chosen:.1%}", f"{score:.1%}")
     return table
 
 
@@ -187,21 +193,21 @@ def list_flips(found: Any) -> Iterator[str]:
 def path_table(explanation: Explanation) -> Table:
     """The chosen paths: nodes, kind, and share of what the explanation is about."""
     about, weights = explanation.view
-    table = Table("path, leaf to root", "kind", *numbers(escape(f"share of {about}")))
+    table = Table("path, leaf to root", "kind", *numbers(f"share of {about}"))
     for row, (kind, share) in enumerate(zip(explanation.kinds, explanation.contributions @ weights, strict=True)):
-        table.add_row(escape(explanation.unit_name(row)), kind, f"{share:+.3f}")
+        table.add_row(explanation.unit_name(row), kind, f"{share:+.3f}")
     return table
 
 
 def print_happened(console: Console, happened: Happened) -> None:
     """Which changes did it and the least to undo, and a line between that and what follows."""
-    console.print(happened.summary() + "\n", markup=False, highlight=False)
+    console.print(happened.summary() + "\n")
 
 
 def print_explanation(console: Console, explanation: Explanation, *, after_blame: bool = False) -> None:
     """A verdict, the chosen paths, what they leave, and what no choice could; blame may stand above it already."""
     first = explanation.of_paths if after_blame else explanation.verdict
-    console.print(f"{first} {explanation.replayed}".rstrip(), markup=False)
+    console.print(f"{first} {explanation.replayed}".rstrip())
     if len(explanation.paths):
         console.print(path_table(explanation))
         console.print(

@@ -55,7 +55,7 @@ def convert(
         print_json({"graph": str(out), **sizes, "weighted": graph.weights is not None})
     else:
         line = f"Stored {graph.num_nodes:,} nodes and {graph.num_edges:,} edges in {out}."
-        Terminal().print(line, soft_wrap=True, highlight=False, markup=False)
+        Terminal().print(line, soft_wrap=True)
 
 
 @spread
@@ -81,5 +81,5 @@ def snapshots(
         rows = records(found.to_frame().astype({"start": str, "end": str}))
         print_json({"folder": str(out), "rule": found.rule, "waiting": found.waiting, "snapshots": rows})
         return
-    Terminal().print(repr(found), markup=False, highlight=False, soft_wrap=True)
-    Terminal().print(f"Written to {out}.", soft_wrap=True, markup=False, highlight=False)
+    Terminal().print(repr(found), soft_wrap=True)
+    Terminal().print(f"Written to {out}.", soft_wrap=True)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.progress import track
 
 from ..errors import InputError
@@ -113,7 +112,7 @@ def explain(
             print_happened(console, explainer.happened(explanation.target))
         print_explanation(console, explanation, after_blame=blame and reached)
         if target and not reached:
-            console.print(describe_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
+            console.print(describe_last_change(model, sources, pair, target[place]))
 
 
 @spread
@@ -151,13 +150,13 @@ def blame(
     if not found:
         console.print("No prediction moved.")
     for place, item in enumerate(found):
-        console.print(item.summary(limit), markup=False, highlight=False)
+        console.print(item.summary(limit))
         if not item.changes:
             if target:
-                console.print(describe_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
+                console.print(describe_last_change(model, sources, pair, target[place]))
             continue
         enough = explainer.enough(item.target, open_nodes=open_nodes, seconds=seconds)
-        console.print(enough.summary(), markup=False, highlight=False)
+        console.print(enough.summary())
 
 
 @spread
@@ -204,9 +203,9 @@ def undo(
     if not found:
         console.print("No prediction moved to another class.")
     for item in found:
-        console.print(item.summary(), markup=False, highlight=False)
+        console.print(item.summary())
         for some in item.alternatives:
-            console.print(f"  changes {', '.join(map(str, some))}", markup=False, highlight=False)
+            console.print(f"  changes {', '.join(map(str, some))}")
 
 
 @spread
@@ -235,7 +234,7 @@ def story(
     if not len(stories):
         console.print("No prediction moved.")
     for item in stories:
-        console.print(item.summary(), markup=False, highlight=False)
+        console.print(item.summary())
         console.print(story_table(item))
 
 
@@ -309,7 +308,7 @@ def report(
         said = (
             f"Explained {len(targets):,} {unit}{'s' * (len(targets) != 1)} in {out} ({show_bytes(len(text.encode()))})."
         )
-        Terminal().print(said, soft_wrap=True, markup=False)
+        Terminal().print(said, soft_wrap=True)
 
 
 def _report_scan(folder: Path, out: Path, json: bool) -> None:
@@ -327,7 +326,7 @@ def _report_scan(folder: Path, out: Path, json: bool) -> None:
         return
     Terminal().print(
         f"Everything that moved is in {out} ({explained:,} explanations, {show_bytes(size)}). With axiompath serve "
-        f"{folder} each of them has its page.", soft_wrap=True, markup=False,
+        f"{folder} each of them has its page.", soft_wrap=True,
     )  # fmt: skip
 
 
@@ -380,17 +379,17 @@ def scan(
         }
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), **ends, **counts})
-        console.print(f"[bold]{escape(step.before)} → {escape(step.after)}[/]: {escape(done.summary)}", highlight=False)
+        console.print(f"{step.before} → {step.after}: {done.summary}")
         for line in list_flips(done.flips()):
-            console.print(line, markup=False, highlight=False)
+            console.print(line)
         if blame:
             tally = done.blame()
             found[-1]["blame"] = {"error": tally.error, "changes": records(tally.to_frame().head(limit))}
-            console.print(tally.summary(limit), markup=False, highlight=False)
+            console.print(tally.summary(limit))
         if len(done):
             console.print(moved_table(done.to_frame(), limit))
         closing = f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n"
-        console.print(closing, soft_wrap=True, markup=False)
+        console.print(closing, soft_wrap=True)
     if json:
         print_json(found)
     end_if(conditions, scans)
@@ -454,9 +453,9 @@ def watch(
         end_if(conditions, looked)
         return
     console = Terminal()
-    console.print("\n".join(done.sentences) + "\n", markup=False, highlight=False)
+    console.print("\n".join(done.sentences) + "\n")
     console.print(steps_table(done.to_frame()))
     if training_table(dict(done.facts)):
         console.print(networks_table(training_table(dict(done.facts))))
-    console.print(f"The report is in {done.report}: open it in a browser.", soft_wrap=True, markup=False)
+    console.print(f"The report is in {done.report}: open it in a browser.", soft_wrap=True)
     end_if(conditions, looked)

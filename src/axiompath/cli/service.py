@@ -25,7 +25,7 @@ def serve(
 
     with LocalServer(folder, port, by=by, step_names=step_names(folder)) as server:
         line = f"Open {server.address} in a browser on this machine; Ctrl-C ends it."
-        Terminal().print(line, soft_wrap=True, markup=False, highlight=False)
+        Terminal().print(line, soft_wrap=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

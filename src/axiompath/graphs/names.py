@@ -88,7 +88,8 @@ class NameIndex:
             raise InputError(
                 f"Expected the number of a node (got {name!r}, and no node has a name); give `node_names` to use names."
             )
-        near = get_close_matches(name, list(self.numbers)[:10_000], 2) or list(self.numbers)[:2]
+        typed = [one for one in self.numbers if one.endswith(f" {name}")] if self.schema is not None else []
+        near = typed[:2] or get_close_matches(name, list(self.numbers)[:10_000], 2) or list(self.numbers)[:2]
         shown = f"; they are called {', '.join(map(repr, near))} and the like" if near else ""
         raise InputError(f"Expected the name or number of a node (got {name!r}, and no node is called that{shown}).")
 

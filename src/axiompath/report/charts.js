@@ -47,7 +47,7 @@ const drawFrontier = ({ page, choice }) => {
 
 // A picture of `labels` from left to right; texts below it, as many as have room. `draw` adds what stands above each.
 const openChart = (id, labels, about, { low, high, inset }) => {
-  const width = isNarrow() ? 360 : $(id).closest(".two") ? 520 : 1060, height = 250, left = 52, right = 16, top = 16, foot = 30;
+  const width = isNarrow() ? 360 : $(id).closest(".two") ? 520 : 1060, height = 250, left = 60, right = 16, top = 16, foot = 30;
   const room = (width - left - right) / Math.max(labels.length - (inset ? 0 : 1), 1), x = (i) => left + room * (i + (inset ? 0.5 : 0));
   const y = (value) => top + (height - top - foot) * (high - value) / (high - low || 1);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": about });

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Column, Table
 
 from ..outputs import BINARY, CLASSES, VALUE
@@ -24,8 +23,8 @@ def story_table(story: Story) -> Table:
     heads = [Column(head, justify="right", no_wrap=True) for head in (measured, *shown)]
     step = Column("step", min_width=min(longest, WIDEST_WORD))
     table = Table(
-        step, escape(column), *heads, Column("paths", justify="right"), box=None, padding=(0, 1, 0, 0),
-        title=escape(f"Shares of {story.measure}"),
+        step, column, *heads, Column("paths", justify="right"), box=None, padding=(0, 1, 0, 0),
+        title=f"Shares of {story.measure}",
     )  # fmt: skip
     for s, causes in enumerate(story.causes):
         old, new = story.predicted_at(s), story.predicted_at(s + 1)
@@ -40,5 +39,5 @@ def story_table(story: Story) -> Table:
         else:
             paths = f"{len(explanation.paths):,} of {explanation.num_paths:,}"
         step_name = f"{story.snapshot_names[s]} → {story.snapshot_names[s + 1]}"
-        table.add_row(escape(step_name), escape(str(went)), moved, *shares, paths)
+        table.add_row(step_name, str(went), moved, *shares, paths)
     return table
