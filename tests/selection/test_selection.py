@@ -92,7 +92,7 @@ def clarabel_value(C, z0, z1, n, objective="sufficiency", at_most=False):
 def test_relaxation_is_never_worse_than_clarabel_on_500_problems():
     select(*make_problem(np.random.default_rng(0), 5, 3), 2)
     judged = 0
-    start = time.perf_counter()
+    start = time.process_time()
     for k, (C, z0, z1, n) in enumerate(degenerate_problems()):
         objective = "necessity" if k % 3 == 2 else "sufficiency"
         answer = select(C, z0, z1, n, "convex", objective)
@@ -111,7 +111,7 @@ def test_relaxation_is_never_worse_than_clarabel_on_500_problems():
             assert ours <= theirs + 1e-8 * unit, (k, ours, theirs)
             assert answer.kl_bound <= theirs + 1e-9 * unit, (k, answer.kl_bound, theirs)
     assert judged >= 350
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 @pytest.mark.long
