@@ -356,6 +356,16 @@ def test_tables_are_read_however_they_were_packed(tmp_path, way):
     np.testing.assert_allclose(graph.data.x, np.stack([table["a"], table["b"]], axis=1), rtol=1e-6)
 
 
+def test_a_row_wider_than_the_first_is_refused_at_once(tmp_path):
+    """Pandas would make an index of it, with a level for each further cell."""
+    for blank in ("", "\n", " \n"):
+        (tmp_path / "n.csv").write_text(f"id,a\n{blank}" + ",".join("1" * 10**5) + "\n")
+        start = time.process_time()
+        with pytest.raises(InputError, match="the same number of cells in every row"):
+            read_table(tmp_path / "n.csv", MAX_BYTES)
+        assert time.process_time() - start < 5
+
+
 def test_groups_of_one_row_are_read_together(tmp_path, monkeypatch):
     """Each on its own would take pandas a millisecond."""
     pq.write_table(pa.table({"id": [f"n{i}" for i in range(500)], "a": range(500)}), tmp_path / "n.parquet", 1)

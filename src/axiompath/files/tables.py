@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import math
 import re
 from collections import Counter
@@ -207,8 +208,7 @@ def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:
 
 def _csv_header(path: Path) -> list[str]:
     """What the first line calls the columns."""
-    with _unpacked(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-        header = next((row for row in csv.reader(_lines(text, path), delimiter=_separator(path)) if row), [""])
+    header = next(_rows(path), [""])
     if len(header) > MAX_COLUMNS:
         raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {len(header):,}).")
     named = [name.strip().lower() for name in header if name.strip()]
@@ -216,6 +216,13 @@ def _csv_header(path: Path) -> list[str]:
         twice = next(name for name, count in Counter(named).items() if count > 1)
         raise InputError(f"Expected columns of different names in {path} (got {twice[:30]!r} twice).")
     return header
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    """Rows of a CSV that are not blank, as pandas skips these."""
+    with _unpacked(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+        rows = csv.reader(_lines(text, path), delimiter=_separator(path))
+        yield from (row for row in rows if len(row) > 1 or "".join(row).strip())
 
 
 def _lines(text: IO[str], path: Path) -> Iterator[str]:
@@ -232,14 +239,14 @@ def _csv_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: 
         # Every row is as wide as the first, whatever is written there.
         limit = bound_growth(path, max_bytes)
         check_size(path, TEXT_BYTES * width * _count_lines(path, limit), limit)
+    # Of a first row that is wider, pandas makes an index of many levels, which may take for ever.
+    if max(map(len, itertools.islice(_rows(path), 2)), default=0) > width:
+        raise InputError(f"Expected the same number of cells in every row of {path} as in its first (one has more).")
     num_rows = max(min(num_rows, int(CSV_BYTES / TEXT_BYTES / width)), 1)
     settings: dict[str, Any] = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
     with pd.read_csv(path, sep=_separator(path), chunksize=num_rows, **settings) as parts:
         for part in parts:
-            if not isinstance(part.index, pd.RangeIndex):
-                raise InputError(
-                    f"Expected the same number of cells in every row of {path} as in its first (one has more)."
-                )
+            assert isinstance(part.index, pd.RangeIndex)
             yield part
 
 
