@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GINEConv, GraphNorm, NNConv, Sequential, global_add_pool
 
 import axiompath
+from support.scans import scan_and_compare
 
 GENERATOR = torch.Generator().manual_seed(3)
 
@@ -127,13 +128,7 @@ def test_stories_find_by_themselves_whose_course_to_tell(pooled):
 @pytest.mark.parametrize("pooled", [False, True])
 def test_a_scan_holds_the_edges_on_its_paths(tmp_path, pooled):
     explainer = axiompath.Explainer(Bonds(pooled).double().eval(), BEFORE, AFTER)
-    scan = explainer.scan(tmp_path / "scan", budget=5, workers=1, min_kl=0.0)
-    assert len(scan) == len(explainer.moved())
-    for told in scan:
-        direct = explainer.explain(told.target, 5)
-        assert told.edge_places == direct.edge_places
-        np.testing.assert_array_equal(told.paths, direct.paths)
-        assert told.summary() == replace(direct, ask=None).summary()
+    assert any(told.edge_places for told in scan_and_compare(explainer, tmp_path / "scan", 5))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import axiompath
 from axiompath import Explanation
 from axiompath.errors import InputError
 from support.references import literal_exchange, literal_placement
+from support.scans import scan_and_compare
 
 FLOWS = {"along": "source_to_target", "against": "target_to_source"}
 PAIRS = [("along", "along"), ("against", "against"), ("along", "against"), ("against", "along")]
@@ -197,10 +198,9 @@ def test_a_record_without_hops_has_its_steps_along_the_edges():
 def test_scans_keep_the_flows(tmp_path):
     before, after = line((0, 1), (1, 2)), line((0, 1), (1, 2), (3, 2))
     explainer = axiompath.Explainer(sums("target_to_source"), before, after)
-    for found in explainer.scan(tmp_path, 5, "topk", min_kl=0, workers=1, progress=False):
-        mine = explainer.explain(found.target, 5, "topk")
-        assert found.hops == mine.hops
+    for found in scan_and_compare(explainer, tmp_path, 5, "topk"):
         assert {hop.flow for hop in found.hops} == {"target_to_source"}
+        mine = explainer.explain(found.target, 5, "topk")
         assert torch.equal(found.to_pyg(after, before).edge_mask, mine.to_pyg().edge_mask)
 
 

@@ -117,3 +117,12 @@ def weighted_evolution(nodes, links):
     weight[4:8] *= 2.0
     moved[edges[0, 4:8]] += 1.0
     return before, Data(x=moved, edge_index=edges[:, 4:], edge_weight=weight[4:])
+
+
+def scan_and_compare(explainer, folder, *question):
+    """A scan of all that moved; each of its records is, field by field, what `explain` answers."""
+    found = explainer.scan(folder, *question, min_kl=0.0, workers=1, progress=False)
+    assert [one.target for one in found] == explainer.moved().target.tolist()
+    for one in found:
+        assert one.to_dict() == explainer.explain(one.target, *question).to_dict()
+    return found
