@@ -8,7 +8,6 @@ is written under another one beside it, its header last.
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Collection, Iterator
@@ -73,7 +72,7 @@ def convert_graph(
     """Store a graph in a folder that can be opened without loading it into memory.
 
     edges: Parquet, CSV or TSV with the columns source, target and perhaps weight; edge_index.npy [2, num_edges] or
-        [num_edges, 2]; or a graph as .npz or .pt, which is read into memory.
+        [num_edges, 2]; or a graph as .npz or .pt, which is read into memory (8 GB at the most).
     nodes: a node table (Parquet, CSV, TSV), or x.npy [num_nodes, num_features], whose rows number the nodes.
     features_of: a stored graph with the same nodes and features, to which the new one links, instead of nodes.
     weights: edge_weight.npy [num_edges], if edges is an .npy file.
@@ -221,7 +220,7 @@ def _link_nodes(graph: StoredGraph, draft: Path) -> tuple[Numbering, dict[str, A
 
 def _store_whole(path: Path, draft: Path) -> tuple[EdgeList, Numbering, dict[str, Any]]:
     """A graph that is one file; its edges name nodes by row."""
-    graph = read_graph(path, max_bytes=math.inf)
+    graph = read_graph(path)
     data = graph.data
     if isinstance(data, HeteroData):
         raise InputError(TYPED.format("a HeteroData"))
