@@ -15,7 +15,7 @@ import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
 from axiompath.graphs.stored import map_snapshot
-from axiompath.network.digests import digest_graph, digest_graphs, digest_network
+from axiompath.network.digests import digest_graph, digest_network
 from axiompath.selection import select
 from axiompath.storage.codec import decode, to_plain
 from axiompath.storage.origin import Origin, digest_of
@@ -120,7 +120,7 @@ def test_a_graph_s_digest_is_of_its_numbers_alone():
         assert plain in [digest_graph(side) for side in pair]
 
 
-def test_graphs_that_share_their_features_have_the_digests_that_each_has_alone():
+def test_a_graph_s_digest_sees_every_field():
     x = np.arange(6.0).reshape(3, 2)
     first = graph(x, [[0, 1], [1, 2]])
     others = [
@@ -130,11 +130,7 @@ def test_graphs_that_share_their_features_have_the_digests_that_each_has_alone()
         replace(first, present=np.array([True, True, False]), edges=np.array([[0], [1]])),
         replace(first, x=x + 1.0),
     ]
-    alone = [digest_graph(each) for each in (first, *others)]
-    assert len(set(alone)) == len(alone)
-    for other, digest in zip(others, alone[1:], strict=True):
-        assert digest_graphs(first, other) == [alone[0], digest]
-        assert digest_graphs(other, first) == [digest, alone[0]]
+    assert len({digest_graph(each) for each in (first, *others)}) == 6
 
 
 class Slopes(nn.Module):

@@ -22,7 +22,7 @@ from ..graphs.labels import ABSENT, ANY, label_targets
 from ..graphs.places import Target
 from ..graphs.relation_names import name_relations
 from ..graphs.snapshot import find_numbers, read_snapshot
-from ..network.digests import digest_graphs, digest_network
+from ..network.digests import digest_graph, digest_network
 from ..network.layers import Network
 from ..outputs import BINARY
 from ..paths.attribution import Attribution, split_by_target
@@ -91,7 +91,7 @@ class PathEngine:
     @cached_property
     def origin(self) -> Origin:
         """What every record of this Explainer is of: the release, the model and both graphs, by their digests."""
-        before, after = digest_graphs(*self.region.pair.graphs)
+        before, after = map(digest_graph, self.region.pair.graphs)
         digests = {"model": digest_network(self.change.network), "before": before, "after": after}
         for one in self.change.earlier:
             digests["model before"] = digest_network(one.network)

@@ -12,7 +12,7 @@ from ..graphs.data_fields import parts_of
 from ..graphs.edge_values import edge_values
 from ..graphs.snapshot import Snapshot, in_double
 from ..outputs import CLASSES
-from ..storage.origin import begin_digest, digest_of
+from ..storage.origin import digest_of
 from .activations import Activation, Product
 from .layers import Network
 
@@ -36,46 +36,18 @@ def digest_network(network: Network) -> str:
 
 
 def digest_graph(graph: Snapshot) -> str:
-    """Of nodes, features, edges, their weights and features."""
-    return digest_graphs(graph)[0]
-
-
-def digest_graphs(*graphs: Snapshot) -> list[str]:
-    """The same of each; features that several hold are read once."""
-    found, held = [], None
-    for graph in graphs:
-        if isinstance(graph.edges, Incoming):  # on disk: a digest of the files
-            x = parts_of(graph.x)
-            indptr, senders = graph.edges.indptr, graph.edges.senders
-            found.append(
-                digest_of("graph", graph.num_nodes, indptr, senders, graph.edge_weight, *x[:1] if len(x) == 1 else (x,))
-            )
-            continue
-        order = np.flatnonzero(graph.present)
-        order = order[np.argsort(graph.node_ids[order], kind="stable")]
-        known = graph.x, graph.node_ids[order], order
-        if held is None or held[0] is not graph.x or not all(map(np.array_equal, held[1:], known[1:])):
-            held, begun = known, _begin_nodes(graph, order)
-        found.append(_digest_edges(graph, order, begun))
-    return found
-
-
-def _begin_nodes(graph: Snapshot, order: IntArray) -> Any:
-    x = in_double(graph.x)
-    return begin_digest("graph", graph.node_ids[order], x if _in_place(order, graph) else x[order])
-
-
-def _in_place(order: IntArray, graph: Snapshot) -> bool:
-    return len(order) == graph.num_nodes and bool((order == np.arange(len(order))).all())
-
-
-def _digest_edges(graph: Snapshot, order: IntArray, begun: Any) -> str:
-    """Nodes are called by their ranks in the order of their numbers."""
-    senders, receivers = graph.edge_index
-    if not _in_place(order, graph):
+    """Of nodes, features, edges, their weights and features; nodes are called by their ranks among their numbers."""
+    if isinstance(graph.edges, Incoming):  # on disk: a digest of the files
+        parts = parts_of(graph.x)
+        held = parts[0] if len(parts) == 1 else parts
+        return digest_of("graph", graph.num_nodes, graph.edges.indptr, graph.edges.senders, graph.edge_weight, held)
+    order = np.flatnonzero(graph.present)
+    order = order[np.argsort(graph.node_ids[order], kind="stable")]
+    x, (senders, receivers) = in_double(graph.x), graph.edge_index
+    if not np.array_equal(order, np.arange(graph.num_nodes)):
         rank = np.zeros(graph.num_nodes, dtype=np.int64)
         rank[order] = np.arange(len(order))
-        senders, receivers = rank[senders], rank[receivers]
+        x, senders, receivers = x[order], rank[senders], rank[receivers]
     keys = senders * len(order) + receivers
     members = () if graph.graphs is None else (graph.graphs[order],)
     types: tuple[Any, ...] = ()
@@ -83,11 +55,13 @@ def _digest_edges(graph: Snapshot, order: IntArray, begun: Any) -> str:
         names = None if graph.schema is None else (graph.schema.node_types, graph.schema.relations)
         num_types = 1 + int(graph.edge_types.max(initial=0))
         keys, types = keys * num_types + graph.edge_types, ("types", num_types, names)
-    if graph.edge_attr is not None:
+    if graph.edge_attr is None:
+        edges: tuple[Any, ...] = _sorted_edges(keys, graph.edge_weight)
+    else:
         values = edge_values(graph)
         by_value = np.lexsort((*values.T[::-1], keys))
-        return digest_of(keys[by_value], values[by_value], *members, *types, begun=begun)
-    return digest_of(*_sorted_edges(keys, graph.edge_weight), *members, *types, begun=begun)
+        edges = keys[by_value], values[by_value]
+    return digest_of("graph", graph.node_ids[order], x, *edges, *members, *types)
 
 
 def _sorted_edges(keys: IntArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray | None]:

@@ -29,20 +29,12 @@ class Origin:
     seed: int | None = None  # None where nothing is drawn
 
 
-def digest_of(*values: Any, begun: Any = None) -> str:
-    """One digest of arrays and plain values, in order; after what was `begun` with, where it is the same of several."""
-    found = begin_digest() if begun is None else begun.copy()
-    for value in values:
-        _update(found, value)
-    return str(found.hexdigest())
-
-
-def begin_digest(*values: Any) -> Any:
-    """The first values of digests to come."""
+def digest_of(*values: Any) -> str:
+    """One digest of arrays and plain values, in order."""
     found = hashlib.blake2b(digest_size=16)
     for value in values:
         _update(found, value)
-    return found
+    return found.hexdigest()
 
 
 def _update(found: Any, value: Any) -> None:
