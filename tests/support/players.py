@@ -198,9 +198,8 @@ NODE_MODELS = (
 
 def open_model(name, before, after, seed=0, **options):
     model = make(name, seed)
-    links = [(0, 1), (0, 2)] if name == "link" else None
-    shared = set(before.n_id.tolist()) & set(after.n_id.tolist())
-    links = [pair for pair in links if set(pair) <= shared] if links else None
+    shared = sorted(set(before.n_id.tolist()) & set(after.n_id.tolist()))
+    links = [(0, node) for node in shared if node][:2] if name == "link" else None
     output = "binary" if name == "link" else "auto"
     return model, axiompath.Explainer(model, before, after, links=links, output=output, **options)
 

@@ -233,7 +233,8 @@ def blame_target(
     changes, beside = evaluator.changes, [MODEL_RETRAINED] * retrained
     if evaluator.elapsed is not None:
         changes, beside = add_row(changes, TIME_PASSED), [*beside, TIME_PASSED]
-        found = _with_time(found, with_meaning(ends[:1])[0])
+        before = with_meaning(ends[:1])[0]
+        found = found.beside(found.none - before, none=before)  # time passed before any of the changes
     order = np.argsort(-np.abs(found.values[:, -1]), kind="stable")
     ids = changes.id.to_numpy()
     for kind in beside:
@@ -284,25 +285,8 @@ def _with_model(found: PlayerShares, values: Any, num_changes: int) -> tuple[Pla
     sets = [[data] * (num_changes - 1) + [model] for data in (False, True) for model in (False, True)]
     none, model, data, everything = values(np.array(sets))
     share, joint = 0.5 * (model - none + everything - data), (everything - model - data + none)[:-1]
-    shares = replace(
-        found,
-        values=np.concatenate([found.values, share[None]]),
-        errors=np.concatenate([found.errors, np.zeros((1, len(share)))]),
-        num_evaluations=2 * found.num_evaluations,
-        none=none,
-        all=everything,
-    )
+    shares = found.beside(share, num_evaluations=2 * found.num_evaluations, none=none, all=everything)
     return shares, np.stack([[np.zeros_like(joint), joint], [joint, np.zeros_like(joint)]])
-
-
-def _with_time(found: PlayerShares, before: FloatArray) -> PlayerShares:
-    """The shares with that of time, which passed before any of the changes, as the last."""
-    return replace(
-        found,
-        values=np.concatenate([found.values, (found.none - before)[None]]),
-        errors=np.concatenate([found.errors, np.zeros((1, len(before)))]),
-        none=before,
-    )
 
 
 def _shares(evaluator: SubsetEvaluator, values: Any, num_players: int, groups: Any, effort: Effort) -> PlayerShares:

@@ -95,7 +95,8 @@ class Players:
         # Where nothing is removed most neighbours meet: sum and mean, say, differ there if they differ anywhere.
         kept = ~self.changes.kind.isin((*NODES_GONE, *EDGES_GONE)).to_numpy()
         mixed = [one for one in (half, other, kept, ~kept) if one.any() and not one.all()]
-        return np.array([*{one.tobytes(): one for one in mixed}.values()], dtype=np.bool_).reshape(-1, len(self))
+        unique = [*{one.tobytes(): one for one in mixed}.values()]
+        return np.array(unique, dtype=np.bool_).reshape(len(unique), len(self))
 
     @property
     def node_when(self) -> IntArray:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,11 @@ class PlayerShares:
     def residual(self) -> float:
         """Largest difference between the sum of the shares and the change of a column."""
         return float(np.abs(self.values.sum(axis=0) - (self.all - self.none)).max(initial=0.0))
+
+    def beside(self, share: FloatArray, **known: Any) -> PlayerShares:
+        """The same with one more share, of something besides; `known` is what else becomes of it."""
+        values = np.concatenate([self.values, share[None]])
+        return replace(self, values=values, errors=np.concatenate([self.errors, 0.0 * share[None]]), **known)
 
 
 @dataclass(frozen=True)
