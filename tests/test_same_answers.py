@@ -11,6 +11,7 @@ import pytest
 
 import axiompath
 from support.players import evolve, make
+from support.scans import check_alike
 
 FILE = Path(__file__).with_name("same_answers.json")
 CASES = {  # model, options of the graphs, options of the Explainer
@@ -71,21 +72,6 @@ def plain(value):
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     return round(value, 9) if isinstance(value, float) else value
-
-
-def check_alike(found, expected, where):
-    """Numbers to 1e-7 of themselves or of 1, everything else exactly."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys(), where
-        found, expected = list(found.values()), list(expected.values())
-    if isinstance(expected, list):
-        assert len(found) == len(expected), where
-        for place, pair in enumerate(zip(found, expected, strict=True)):
-            check_alike(*pair, f"{where}/{place}")
-    elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-7, abs=1e-7), where
-    else:
-        assert found == expected, where
 
 
 @pytest.mark.parametrize("name", CASES)

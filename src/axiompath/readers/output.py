@@ -32,22 +32,23 @@ ENDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 FINAL = ("softmax", "log_softmax")  # at the end of a model: one of several answers
 SEPARATE = ("sigmoid", "log_sigmoid")  # at the end of a model: one answer per column, not one of several
 UNCHANGED = ("detach", "alias", "clone", "native_dropout", "_to_copy")
+ARRANGED = ("view", "_unsafe_view", "reshape", "squeeze", "unsqueeze")  # of one column: in a row, or below each other
 
 
 def strip_end(reader: Reader, output: Both) -> tuple[Both, str]:
     """The logits below a last softmax or sigmoid, and its name."""
-    last, found = "", output
+    arranged, found = False, output
     while True:
         step = reader.step(found)
         if step is None or len(step.inputs) == 0:
             return output, ""
-        if step.name in LAST and not last and _of_columns(step):
-            last, output = LAST[step.name], step.inputs[0]
-            return output, last
-        if step.name == "index_copy" and not last and found == (reader.traces[0].output, reader.traces[1].output):
+        if step.name in LAST and _of_columns(step):
+            return (output, "") if arranged and "softmax" in step.name else (step.inputs[0], LAST[step.name])
+        if step.name == "index_copy" and found == (reader.traces[0].output, reader.traces[1].output):
             return _strip_below(reader, step, output)
-        if step.name not in UNCHANGED:
-            return output, last
+        arranged |= step.name in ARRANGED
+        if step.name not in (*UNCHANGED, *ARRANGED):
+            return output, ""
         found = step.inputs[0]
 
 
