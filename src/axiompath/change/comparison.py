@@ -231,6 +231,15 @@ class Change:
         return as_target(self.root_ids[row])
 
     @cached_property
+    def plain(self) -> BoolArray:
+        """Entries of the lowest hop that are alike in both snapshots: what is sent, and what by. [num_entries]."""
+        layer = self.layers[self.lowest_hop]
+        alike = ~self.differs[self.lowest_hop][layer.indices]
+        for before, after, marks in zip(layer.before.T, layer.after.T, layer.marks.T, strict=True):
+            alike &= (before == after) & (marks < 1 << LEAVE)
+        return np.asarray(alike)
+
+    @cached_property
     def lowest_hop(self) -> int:
         """Index of the first layer that passes messages; a path's leaf value is what that layer receives.
 

@@ -5,6 +5,7 @@ function for every width of vectors, and the first call picks one. No version re
 it, so that all round alike. */
 
 #include <stdint.h>
+#include <string.h>
 
 #define LANES 8
 
@@ -93,6 +94,42 @@ VERSIONS(IN_REGISTERS) void weigh_block(
         if (d < size)
             EACH(l) even[l] += values[d] * block[d * stride + j + l];
         EACH(l) to[j + l] = factor * (even[l] + odd[l]);
+    }
+}
+
+/* out [n, num_classes] += factors[entry] * (values[indices[entry]] @ block) for each of n entries, and their sum to
+   total [stride]; `first` says that nothing is in `out` yet. Values lie `width` apart, factors `num_rules` apart. */
+VERSIONS(IN_REGISTERS) void weigh_leaves(
+    double *ALONE out, double *ALONE total, const int64_t *ALONE entries, int64_t n, const int32_t *ALONE indices,
+    const double *ALONE factors, int64_t num_rules, const double *ALONE values, int64_t width,
+    const double *ALONE block, int64_t size, int64_t stride, int64_t num_classes, int first)
+{
+    for (int64_t j = 0; j < stride; j += LANES) {
+        const int64_t some = num_classes - j < LANES ? num_classes - j : LANES;
+        double sums[LANES] = {0};
+        for (int64_t i = 0; i < n; i++) {
+            const double *row = values + indices[entries[i]] * width;
+            const double factor = factors[entries[i] * num_rules];
+            double even[LANES] = {0}, odd[LANES] = {0};
+            double *share = out + i * num_classes + j;
+            int64_t d = 0;
+            if (i + 4 < n)
+                fetch(values + indices[entries[i + 4]] * width, size);
+            for (; d + 1 < size; d += 2) {
+                const double *two = block + d * stride + j;
+                EACH(l) even[l] += row[d] * two[l];
+                EACH(l) odd[l] += row[d + 1] * two[stride + l];
+            }
+            if (d < size)
+                EACH(l) even[l] += row[d] * block[d * stride + j + l];
+            EACH(l) even[l] = factor * (even[l] + odd[l]);
+            EACH(l) sums[l] += even[l];
+            if (!first)
+                for (int64_t l = 0; l < some; l++)
+                    even[l] += share[l];
+            memcpy(share, even, some * sizeof(double));
+        }
+        EACH(l) total[j + l] += sums[l];
     }
 }
 

@@ -24,12 +24,17 @@ cdef extern from "blocks.h":
     void weigh_block(
         double *to, const double *values, const double *block, int64_t size, int64_t stride, double factor
     ) nogil
+    void weigh_leaves(
+        double *out, double *total, const int64_t *entries, int64_t n, const int32_t *indices, const double *factors,
+        int64_t num_rules, const double *values, int64_t width, const double *block, int64_t size, int64_t stride,
+        int64_t num_classes, bint first
+    ) nogil
 
 cdef enum:
     NUM_STATES = 6
     NUM_CAUSES = 6
     NUM_SETS = 512
-    AHEAD = 3  # partial paths: how early what one needs is fetched
+    AHEAD = 4  # partial paths: how early what one needs is fetched
 
 assert (states.NUM_STATES, len(states.KINDS), states.NUM_SETS) == (NUM_STATES, NUM_CAUSES, NUM_SETS)
 cdef int LEAVE = states.LEAVE
@@ -156,14 +161,9 @@ cdef inline void map_multipliers(
         product += layer.in_columns * stride
 
 
-cdef inline bint is_same(const LayerView *layer, int64_t entry, bint from_delta) noexcept nogil:
-    """Whether both snapshots have one coefficient, by every rule, over which no walk leaves delta."""
-    cdef int64_t rule, at
-    for rule in range(layer.num_rules):
-        at = entry * layer.num_rules + rule
-        if layer.before[at] != layer.after[at] or (from_delta and layer.marks[at] >> LEAVE):
-            return False
-    return True
+cdef inline bint depends(int held) noexcept nogil:
+    """Whether the kind of a path with these states depends on the shares of its causes."""
+    return kind_of[held] == REWEIGHTED and one_cause[held] != REWEIGHTED
 
 
 cdef inline void weigh_leaf(
@@ -205,6 +205,45 @@ cdef inline void weigh_leaf(
                     add_term(sums, cause_of[below], apart)
 
 
+cdef inline void weigh_plain(
+    const LayerView *layer, const int64_t *entries, int64_t n, const double *y, int64_t width,
+    const double **multipliers, const int *causes, int num_states, double *shares, int64_t num_classes, Sums *sums,
+) noexcept nogil:
+    """The shares of n leaves that send the same in both snapshots, over coefficients that are the same."""
+    cdef int state
+    cdef int64_t k
+    cdef const Channel *channel
+    for state in range(num_states):
+        for k in range(layer.num_channels):
+            channel = layer.channels + k
+            weigh_leaves(
+                shares, sums.causes + causes[state] * sums.stride, entries, n, layer.indices,
+                layer.after + channel.rule, layer.num_rules, y + channel.out_column, width,
+                multipliers[state] + channel.output * sums.stride, channel.outputs, sums.stride, num_classes,
+                state == 0 and k == 0,
+            )
+
+
+cdef inline void fetch_suffix(
+    const LayerView *above, const LayerView *layer, int64_t node, int64_t entry, int64_t leaf, const uint8_t *plain
+) noexcept nogil:
+    """Begin to bring into the cache what a partial path is made of, and its first leaf, if not -1."""
+    cdef int64_t at
+    if above != NULL:
+        at = entry * above.num_rules
+        fetch(above.kept + at, 1)
+        fetch(above.kept_after + at, 1)
+        fetch(above.after + at, 1)
+        fetch(above.before + at, 1)
+        fetch(above.marks + at, 1)
+    if layer.slopes != NULL:
+        fetch(layer.slopes + layer.slope_rows[layer.num_nodes + node] * layer.width, layer.width)
+    if leaf >= 0:
+        fetch(layer.indices + leaf, 1)
+        fetch(layer.after + leaf * layer.num_rules, 1)
+        fetch(plain + leaf, 1)
+
+
 def share_level(
     Py_ssize_t start,
     Py_ssize_t stop,
@@ -227,6 +266,7 @@ def share_level(
     const int64_t[::1] path_entry,
     const uint16_t[::1] path_held,
     const uint8_t[::1] differs,
+    const uint8_t[::1] plain_entry,
     const double[:, ::1] y_before,
     const double[:, ::1] y_after,
     int64_t first_edge,
@@ -241,20 +281,20 @@ def share_level(
     `suffixes` [num_targets + 1] are the partial paths of each target. `above` is None at the root. Either the products
     of the level are formed (`product` has rows) or the shares of its leaves (`leaf_rows` has). `bias_rows` is empty
     where the layer has no bias, else the path that starts at the bias of each partial path, -1 for none; `bias_causes`
-    [2, paths, classes], if not empty, receives what statistics and coefficients did of these.
+    [2, paths, classes], if not empty, receives what statistics and coefficients did of these. Leaves over entries that
+    are plain, alike in both snapshots, are weighed together.
     """
     cdef const LayerView *view = &layer.view
     cdef const LayerView *view_above = NULL if above is None else &above.view
     cdef int64_t block = view.width * stride, num_classes = contributions.shape[1]
-    cdef int64_t target, i, row, e, u, j, k
-    cdef int state, states_above, kind, cause, num_plain
+    cdef int64_t target, i, row, last, e, u, j, k
+    cdef int state, states_above, cause, num_plain
     cdef bint apart, differ, biased = bias_rows.shape[0] > 0, bottom = leaf_rows.shape[0] > 0
     cdef double *multipliers = &scratch[0]
     cdef double *merged = multipliers + NUM_STATES * block
     cdef const double *given
     cdef const double *old
     cdef const double *new
-    cdef const Channel *channel
     cdef const double *plain[NUM_STATES]  # by cause: multipliers of all states that end in it
     cdef int plain_cause[NUM_STATES]
     cdef Sums sums
@@ -269,19 +309,14 @@ def share_level(
         for target in range(start, stop):
             memset(sums.causes, 0, NUM_CAUSES * stride * sizeof(double))
             for i in range(suffixes[target], suffixes[target + 1]):
-                if bottom and i + AHEAD < node.shape[0] and num_leaves[i + AHEAD]:
-                    e = path_entry[leaf_rows[i + AHEAD]]
-                    fetch(&view.indices[e], 1)
-                    fetch(&view.before[e * view.num_rules], 1)
-                    fetch(&view.after[e * view.num_rules], 1)
-                    fetch(&view.marks[e * view.num_rules], 1)
-                    if view.slopes != NULL:
-                        u = view.slope_rows[view.num_nodes + node[i + AHEAD]]
-                        fetch(&view.slopes[u * view.width], view.width)
-                if bottom and i + 1 < node.shape[0] and num_leaves[i + 1]:
-                    u = view.indices[path_entry[leaf_rows[i + 1]]]
-                    fetch(&y_after[u, 0], y_after.shape[1])
-                    fetch(&differs[u], 1)
+                if i + AHEAD < node.shape[0]:
+                    row = leaf_rows[i + AHEAD] if bottom and num_leaves[i + AHEAD] else -1
+                    fetch_suffix(
+                        view_above, view, node[i + AHEAD], entry[i + AHEAD], path_entry[row] if row >= 0 else -1,
+                        &plain_entry[0] if plain_entry.shape[0] else NULL,
+                    )
+                if view_above != NULL and i + 1 < node.shape[0]:
+                    fetch(&product_above[first_above[parent[i + 1]], 0, 0], view_above.in_columns * stride)
                 if bottom and num_leaves[i] == 0 and not (biased and bias_rows[i] >= 0):
                     continue
                 states_above, given = 0, NULL
@@ -316,35 +351,33 @@ def share_level(
                             add_row(merged, multipliers + BEFORE_REWEIGHTED * block, block)
                             plain[num_plain] = merged
                         num_plain += 1
-                for row in range(leaf_rows[i], leaf_rows[i] + num_leaves[i]):
-                    if row + 2 < leaf_rows[i] + num_leaves[i]:
-                        u = view.indices[path_entry[row + 2]]
-                        fetch(&y_after[u, 0], y_after.shape[1])
-                        fetch(&differs[u], 1)
+                row, last = leaf_rows[i], leaf_rows[i] + num_leaves[i]
+                while row < last:
+                    k = row
+                    while k < last and plain_entry[path_entry[k]] and not depends(path_held[k]):
+                        kinds[k] = <int8_t>kind_of[path_held[k]]
+                        k += 1
+                    if k > row:
+                        weigh_plain(
+                            view, &path_entry[row], k - row, &y_after[0, 0], y_after.shape[1], plain, plain_cause,
+                            num_plain, &contributions[row, 0], num_classes, &sums,
+                        )
+                        row = k
+                        continue
                     e = path_entry[row]
                     u = view.indices[e]
                     differ, new = differs[u], &y_after[u, 0]
-                    kind = kind_of[path_held[row]]
-                    apart, sums.seen = kind == REWEIGHTED and one_cause[path_held[row]] != REWEIGHTED, 0
+                    old = &y_before[u, 0] if differ else new
+                    apart, sums.seen = depends(path_held[row]), 0
                     memset(sums.total, 0, stride * sizeof(double))
-                    if not differ and is_same(view, e, held[i] & 1):
-                        for state in range(num_plain):
-                            for k in range(view.num_channels):
-                                channel = view.channels + k
-                                weigh_block(
-                                    sums.term, new + channel.out_column, plain[state] + channel.output * stride,
-                                    channel.outputs, stride, view.after[e * view.num_rules + channel.rule],
-                                )
-                                add_term(&sums, plain_cause[state], apart)
-                    else:
-                        old = &y_before[u, 0] if differ else new
-                        weigh_leaf(
-                            view, e, old, new, differ, FEATURE if u < first_edge else EDGE_FEATURE, held[i],
-                            multipliers, moved, &sums, apart,
-                        )
+                    weigh_leaf(
+                        view, e, old, new, differ, FEATURE if u < first_edge else EDGE_FEATURE, held[i],
+                        multipliers, moved, &sums, apart,
+                    )
                     for j in range(num_classes):
                         contributions[row, j] = sums.total[j]
-                    kinds[row] = kind_of_shares(&sums) if apart else kind
+                    kinds[row] = <int8_t>(kind_of_shares(&sums) if apart else kind_of[path_held[row]])
+                    row += 1
             for cause in range(NUM_CAUSES):
                 for j in range(num_classes):
                     causes[target, cause, j] += sums.causes[cause * stride + j]

@@ -22,6 +22,7 @@ message for each cause that it has.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -55,6 +56,7 @@ from .table import PathTable
 from .walk import PathSet, count_suffixes
 
 LANES = 8  # classes are taken so many at a time, see native/blocks.h
+PRODUCTS_AT_ONCE = 1 << 20  # bytes: what a core's own cache holds
 
 
 class Shares(NamedTuple):
@@ -147,59 +149,57 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     # Of paths that start at a bias, what the statistics did and what coefficients did.
     normed = any(rule.divides == OF_GRAPH for layer in change.network.layers for rule in layer.rules)
     bias_causes = np.zeros((2, num_paths if normed else 0, num_classes))
-    nothing = np.zeros((0, 0, whole_lanes(num_classes)))
-    above = Products(nothing, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8))
+    stride = whole_lanes(num_classes)
+    above = Products(np.zeros((0, 0, stride)), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8))
     layer_above: LayerArrays | None = None
+    steps: list[tuple[Any, ...]] = []
+    sizes = np.zeros(len(found.targets) + 1)  # of the products of all targets before each
     for t in sorted(found.levels, reverse=True):
-        layer = arrays_of(change, t)
-        above = _share_level(change, t, found, layer_above, layer, above, shares, bias_causes)
-        layer_above = layer
+        layer, level = arrays_of(change, t), found.levels[t]
+        suffixes = np.searchsorted(level.target, np.arange(len(found.targets) + 1))
+        formed = _room_for(change, t, found)
+        steps.append((suffixes, level.node, level.parent, level.entry, formed.held, layer_above, layer, *above))
+        steps[-1] += (formed.blocks, formed.first, *_sources(change, t, found, bias_causes), stride)
+        sizes += np.append(formed.first, len(formed.blocks))[suffixes] * formed.blocks.strides[0]
+        above, layer_above = formed, layer
+    # All levels of a few targets before those of others: what was formed is then still in the cache.
+    cuts = np.unique(np.searchsorted(sizes, np.arange(0, sizes[-1] + PRODUCTS_AT_ONCE, PRODUCTS_AT_ONCE)))
+    cuts[-1:] = len(found.targets)
+    cuts = np.unique(np.append(cuts, 0))
+    widest = max((change.network.layers[t].width for t in found.levels), default=0)
+    scratch_size = (NUM_STATES + 1) * widest * stride + (2 + 2 * len(KINDS)) * stride + change.messages[1].shape[1]
+
+    def share(start: int, stop: int) -> None:
+        scratch = np.empty(scratch_size)
+        for ends in itertools.pairwise(cuts[start : stop + 1].tolist()):
+            for step in steps:
+                share_level(*ends, *step, scratch, *shares)
+
+    run_in_pieces(share, len(cuts) - 1, float(shares.contributions.size + sizes[-1] / 8) * widest)
     statistics, reweighted = np.abs(bias_causes).sum(axis=2)
     if normed:
         shares.kinds[(statistics > reweighted) & (shares.kinds == REWEIGHTED)] = STATISTICS
     return shares
 
 
-def _share_level(
-    change: Change,
-    t: int,
-    found: PathSet,
-    above: LayerArrays | None,
-    here: LayerArrays,
-    products: Products,
-    shares: Shares,
-    bias_causes: FloatArray,
-) -> Products:
-    """Shares of the biases and leaves of one level; and the level's products, for the one below."""
-    layer, level, stride, is_lowest = (
-        change.network.layers[t],
-        found.levels[t],
-        products.blocks.shape[2],
-        t == change.lowest_hop,
-    )
-    held = change.steps.sets[t].held[level.sets]
-    ends = np.cumsum(COUNT_STATES[held], dtype=np.int64)
-    columns = int(layer.lay_out(inputs=True)[:, 2].sum())
-    num_rows = 0 if is_lowest or not len(ends) else int(ends[-1])
-    formed = Products(np.empty((num_rows, columns, stride)), ends - COUNT_STATES[held], held)
-    suffixes = np.searchsorted(level.target, np.arange(len(found.targets) + 1))
-    nowhere = np.zeros(0, dtype=np.int64)
-    leaves = (found.leaf_rows, found.num_leaves) if is_lowest else (nowhere, nowhere)
+def _room_for(change: Change, t: int, found: PathSet) -> Products:
+    """Where the products of a level go: a block for each suffix and state, none at the lowest."""
+    held = change.steps.sets[t].held[found.levels[t].sets]
+    counts = COUNT_STATES[held] * np.int64(t != change.lowest_hop)
+    ends = np.cumsum(counts)
+    columns = int(change.network.layers[t].lay_out(inputs=True)[:, 2].sum())
+    shape = int(ends[-1]) if len(ends) else 0, columns, whole_lanes(change.network.num_classes)
+    return Products(np.empty(shape), ends - counts, held)
+
+
+def _sources(change: Change, t: int, found: PathSet, bias_causes: FloatArray) -> tuple[Any, ...]:
+    """What the biases and leaves of a level are, as the kernel takes them."""
+    nowhere, lowest = np.zeros(0, dtype=np.int64), change.lowest_hop
+    leaves = (found.leaf_rows, found.num_leaves) if t == lowest else (nowhere, nowhere)
     messages = map(np.ascontiguousarray, change.messages)
-    given: tuple[Any, ...] = (
-        suffixes, level.node, level.parent, level.entry, held, above, here, *products, formed.blocks, formed.first,
-        found.bias_rows.get(t, nowhere), bias_causes, *leaves, found.entry, found.held,
-        change.differs[change.lowest_hop].view(np.uint8), *messages, change.first_edge, stride,
-    )  # fmt: skip
-    block, num_messages = layer.width * stride, change.messages[1].shape[1]
-
-    def share(start: int, stop: int) -> None:
-        scratch = np.empty((NUM_STATES + 1) * block + (2 + 2 * len(KINDS)) * stride + num_messages)
-        share_level(start, stop, *given, scratch, *shares)
-
-    num_sources = shares.contributions.size if is_lowest else 0
-    run_in_pieces(share, len(found.targets), float(num_sources + formed.blocks.size) * layer.width)
-    return formed
+    alike = change.differs[lowest].view(np.uint8), change.plain.view(np.uint8)
+    bias_rows = found.bias_rows.get(t, nowhere)
+    return bias_rows, bias_causes, *leaves, found.entry, found.held, *alike, *messages, change.first_edge
 
 
 def make_table(change: Change, found: PathSet) -> tuple[PathTable, FloatArray]:
@@ -243,16 +243,13 @@ def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
     # Contributions, paths and kinds, twice because each target gets its own; states and entries; what choosing weighs
     # a path with.
     total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * length + 1) + 4 + 8 + 40)
-    product_above, peak = np.zeros(len(total)), np.zeros(len(total))
     for t in range(len(layers) - 1, lowest - 1, -1):
         suffixes, states = count_suffixes(change, t)
         # A Level, its states, its trail, first rows, numbers and rows of children, and the sources at a bias.
         total += suffixes * (23 + 4 * length + 56 + 16 * num_classes)
         columns = sum(channel.inputs.stop - channel.inputs.start for channel in layers[t].channels)
-        product = states * (8.0 * whole_lanes(num_classes) * columns if t > lowest else 0.0)
-        peak = np.maximum(peak, product_above + product)
-        product_above = product
-    return np.asarray(total + peak, dtype=np.float64)
+        total += states * (8.0 * whole_lanes(num_classes) * columns if t > lowest else 0.0)
+    return np.asarray(total, dtype=np.float64)
 
 
 def whole_lanes(number: int) -> int:

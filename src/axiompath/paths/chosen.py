@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import IntArray
 from ..change.comparison import Change
@@ -66,11 +67,16 @@ def walk_chosen(
         at = np.full(len(paths), -1)
         at[going] = number
     num_leaves = np.bincount(leaf_parents, minlength=len(level.node)).astype(np.int64)
-    found = assemble(change, targets, levels, begins, num_leaves, leaf_entries, leaf_sets)
+    before = np.cumsum(num_leaves) - num_leaves
+
+    def list_leaves(first: IntArray, entry: IntArray, sets: NDArray[np.uint16]) -> None:
+        places = (first - before)[leaf_parents] + np.arange(len(leaf_paths))
+        entry[places], sets[places] = leaf_entries, leaf_sets
+
+    found = assemble(change, targets, levels, begins, num_leaves, list_leaves)
     rows = np.full(len(paths), -1)
     for t, places in begun.items():
         own = places >= 0
         rows[places[own]] = found.bias_rows[t][own]
-    before = np.cumsum(num_leaves) - num_leaves
     rows[leaf_paths] = (found.leaf_rows - before)[leaf_parents] + np.arange(len(leaf_paths))
     return found, rows

@@ -17,8 +17,9 @@ see `attribution`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,12 +165,18 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
         if change.network.layers[t].bias is not None:
             begins[t] = change.steps.sets[t].starts[level.sets].astype(np.int64)
         ways = ways_over(change, change.steps, t)
-        num_children, entry, sets = _list_children(ways, level)
+        num_children = np.zeros(len(level.node), dtype=np.int64)
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint16)
+        _run_over_children(ways, level, len(level.node), True, num_children, *nothing)
         if t > change.lowest_hop:
+            size = int(num_children.sum())
+            entry, sets = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.uint16)
+            _run_over_children(ways, level, size, False, np.cumsum(num_children) - num_children, entry, sets)
             parent = np.repeat(np.arange(len(level.node)), num_children)
             position = level.position - (not change.layers[t].local)
             level = extend(level, parent, entry, ways.indices[entry], sets, position)
-    return assemble(change, targets, levels, begins, num_children, entry, sets)
+    list_leaves = partial(_run_over_children, ways, level, int(num_children.sum()), False)
+    return assemble(change, targets, levels, begins, num_children, list_leaves)
 
 
 def assemble(
@@ -178,31 +185,31 @@ def assemble(
     levels: dict[int, Level],
     begins: dict[int, IntArray],
     num_leaves: IntArray,
-    leaf_entry: IntArray,
-    leaf_sets: NDArray[Any],
+    list_leaves: Callable[[IntArray, IntArray, NDArray[np.uint16]], None],
 ) -> PathSet:
     """Paths of the partial ones of all levels: those that start at biases, and those that go on to leaves.
 
-    `begins` says of each layer with a bias how many paths start at that of each suffix, 0 or 1; leaves lie by suffix.
+    `begins` says of each layer with a bias how many paths start at that of each suffix, 0 or 1; `list_leaves` writes
+    the entries and sets of the leaves of each suffix from its first row on.
     """
     lowest, sets = change.lowest_hop, change.steps.sets
     level = levels[lowest]
     events = [(levels[t].target, number) for t, number in begins.items()]
     starts, indptr = place_rows([*events, (level.target, num_leaves)], targets)
     num_paths = int(indptr[-1])
-    paths = np.full((num_paths, level.trail.shape[1]), -1, dtype=np.int64)
-    held, entry = np.zeros(num_paths, dtype=np.uint16), np.full(num_paths, -1, dtype=np.int64)
+    paths = np.empty((num_paths, level.trail.shape[1]), dtype=np.int64)
+    entry, leaf_sets = np.empty(num_paths, dtype=np.int64), np.zeros(num_paths, dtype=np.uint16)
+    list_leaves(starts[-1], entry, leaf_sets)
+    held = sets[lowest - 1].held.astype(np.uint16)[leaf_sets]
     begun = {}
     for (t, number), start in zip(begins.items(), starts[:-1], strict=True):
         suffixes = np.flatnonzero(number)
-        paths[start[suffixes]] = levels[t].trail[suffixes]
+        paths[start[suffixes]], entry[start[suffixes]] = levels[t].trail[suffixes], -1
         begun[t] = np.where(number > 0, start, -1)
     bias_rows = bias_rows_of(change, levels, begun)
     for t, rows in bias_rows.items():
         own = rows >= 0
         held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
-    leaves = np.arange(len(leaf_entry)) + np.repeat(starts[-1] - (np.cumsum(num_leaves) - num_leaves), num_leaves)
-    entry[leaves], held[leaves] = leaf_entry, sets[lowest - 1].held[leaf_sets]
     shown = num_leaves, starts[-1], level.trail, change.layers[lowest].indices, entry, paths
     run_in_pieces(fill_leaves, len(level.node), num_paths * WALK_WORK, *shown)
     change.mark_leaves(paths, held)
@@ -240,18 +247,19 @@ def ways_over(change: Change, steps: Steps, t: int) -> Ways:
     return Ways(*entries, steps.following[t], steps.sets[t].delta_alone)
 
 
-def _list_children(ways: Ways, level: Level) -> tuple[IntArray, IntArray, NDArray[np.uint16]]:
-    """How many entries each partial path goes on over, which, and the sets that they lead to."""
-    size = len(level.node)
+def _run_over_children(
+    ways: Ways,
+    level: Level,
+    size: int,
+    counts: bool,
+    rows: IntArray,
+    entry: IntArray,
+    sets: NDArray[np.uint16],
+) -> None:
+    """Count the entries that each partial path goes on over, or list them with the sets that they lead to."""
     entries = ways.indptr, ways.descents_indptr, ways.descents, ways.marks
     given = *entries, ways.following, ways.delta_alone.view(np.uint8), level.node, level.sets
-    number = np.zeros(size, dtype=np.int64)
-    nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint16)
-    run_in_pieces(list_children, size, size * WALK_WORK, *given, True, number, *nothing)
-    total = int(number.sum())
-    entry, sets = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.uint16)
-    run_in_pieces(list_children, size, total * WALK_WORK, *given, False, np.cumsum(number) - number, entry, sets)
-    return number, entry, sets
+    run_in_pieces(list_children, len(level.node), size * WALK_WORK, *given, counts, rows, entry, sets)
 
 
 def extend(
