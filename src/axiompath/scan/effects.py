@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -195,9 +194,7 @@ def write_effects(
         for part in missing:
             load.do("part", part)
     elif missing:
-        with closing(engine.run(load, order_parts(missing, load.need_of))) as finished:
-            for _ in finished:
-                pass
+        engine.finish(load, order_parts(missing, load.need_of))
     return load.num_parts, {BLAMED: load.targets.to_frame(), SAMPLED: _sample(session, load.targets)}
 
 

@@ -7,13 +7,11 @@ how many were reached is written down. What is written of a flip never depends o
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,6 @@ from ..storage.codec import Count, FileForm, Finite, Text, decode, to_plain
 from ..storage.columns import columns_of
 from ..storage.safe import read_json
 from ..storage.writing import file_digest, write_text
-from .run import HandoverError, pack
 from .work import Load
 
 FLIPS, SUMMARY = FLIP_FILES = "flips.parquet", "summary.json"
@@ -137,7 +134,7 @@ def brief_flips(
     folder: Path,
     moved: pd.DataFrame,
     seconds: float,
-    run: Callable[[Any, list[int]], Generator[int, None, None]],
+    run: Callable[[Load, list[int]], None],
 ) -> list[Brief]:
     """The flips among `moved` in order, as many as the time holds; where they are few, what else moved the most."""
     is_flip = find_flipped(moved)
@@ -152,13 +149,13 @@ def brief_flips(
         roots = tuple(map(session.root, flipped.target.tolist()))
         load = FlipLoad(session.subsets, roots, tuple(flipped.name), session.caption.class_names, place, deadline)
         parts = list(range(-(-len(roots) // FLIPS_OF_A_PART)))[::-1]
-        if len(roots) <= FEW or not _can_hand_over(load):
+        if len(roots) <= FEW:
             for part in parts[::-1]:
                 load.do("part", part)
         else:
-            with closing(run(load, parts)) as finished:
-                for _ in finished:
-                    pass
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Notice)  # workers that cannot read the model: it is run here
+                run(load, parts)
         written = [read_json(place / f"{part:06d}.json") for part in parts[::-1]]
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -169,15 +166,6 @@ def check_flip_seconds(seconds: object) -> None:
     """Refuse what is no time."""
     if not is_number(seconds) or not 0 <= seconds < float("inf"):  # type: ignore[operator]  # a number, as was asked
         raise InputError(f"Expected `flip_seconds` to be a number of 0 or more (got {seconds!r}).")
-
-
-def _can_hand_over(load: FlipLoad) -> bool:
-    """Whether workers can be given the user's model; else it is run here."""
-    try:
-        pack(load, pickle)
-    except HandoverError:
-        return False
-    return True
 
 
 def summarise(held: dict[str, Any], changes: pd.DataFrame, seconds: float, briefs: list[Brief]) -> StepSummary:

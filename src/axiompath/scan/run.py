@@ -23,7 +23,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -114,6 +114,12 @@ class Engine:
         if self.name == "ray":
             return run_ray(load, parts, self.memory, self.workers, self.ray_address)
         return run_local(load, parts, self.memory, self.workers)
+
+    def finish(self, load: Load, parts: list[int]) -> None:
+        """The same, when all of them are there."""
+        with closing(self.run(load, parts)) as finished:
+            for _ in finished:
+                pass
 
 
 def order_parts(parts: Iterable[int], costs: Callable[[int], float]) -> list[int]:

@@ -342,7 +342,7 @@ def _run(
             frames, of_blame = {**frames, **tables}, (blame, num_parts)
 
         def write_flips(held: dict[str, Any]) -> dict[str, str]:
-            found = brief_flips(session, folder, plan.moved, flip_seconds, engine.run)
+            found = brief_flips(session, folder, plan.moved, flip_seconds, engine.finish)
             return write_summary(folder, summarise(held, frames[CHANGED], flip_seconds, found))
 
         finish(folder, plan, failed, frames, of_blame, write_flips if flip_seconds > 0 else None)
