@@ -216,3 +216,17 @@ def test_words_of_our_own_stay_rare(words, most):
     kinds = {".md", ".py", ".pyx", ".js", ".html", ".ipynb"}
     lines = [line for path in files if path.suffix in kinds for line in path.read_text("utf-8").splitlines()]
     assert sum(re.search(rf"\b({words})\b", line, re.IGNORECASE) is not None for line in lines) <= most
+
+
+@pytest.mark.system
+def test_the_site_asks_no_other_host(tmp_path):
+    """Whatever its pages load is beside them."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    pages = [path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html")]
+    assert len(pages) > 15
+    loaded = re.compile(r"<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\s\">]+")
+    assert [found for text in pages for found in loaded.findall(text)] == []
