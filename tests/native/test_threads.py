@@ -1,10 +1,13 @@
 """Compiled loops run on plain threads, over pieces of their rows: the same to the last bit, however many there are."""
 
 import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 from torch_geometric.nn import GATConv, GCNConv
 
 import axiompath
@@ -63,6 +66,41 @@ def test_answers_do_not_depend_on_the_number_of_threads_to_the_last_bit(conv, mo
         with on_cores(number, monkeypatch):
             several = list(ask(model, before, after))
         for one, other in zip(alone, several, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+class Explained(torch.utils.data.Dataset):
+    """The contributions of the chosen paths, one target each."""
+
+    def __init__(self, explainer, targets):
+        self.explainer, self.targets = explainer, targets
+
+    def __len__(self):
+        return len(self.targets)
+
+    def __getitem__(self, place):
+        target = self.targets[place]
+        listed = self.explainer.attribute(target).contributions.sum(axis=0)
+        return np.concatenate([listed, self.explainer.explain(target, budget=3).contributions.ravel()])
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forked_workers_and_several_threads_answer_as_one_does(monkeypatch):
+    torch.manual_seed(0)
+    before, after = random_pair()
+    explainer = axiompath.Explainer(Net(GCNConv).double().eval(), before, after)
+    moved = explainer.moved()
+    given = Explained(explainer, moved[moved.num_paths >= 3].target.tolist()[:8])
+    with on_cores(2, monkeypatch):
+        alone = [given[place] for place in range(len(given))]  # a pool of threads that a child must not wait for
+        loader = DataLoader(given, batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=120)
+        forked = [one.numpy() for one in loader]
+        with ThreadPoolExecutor(4) as pool:
+            threaded = list(pool.map(given.__getitem__, range(len(given))))
+    assert len(alone) == 8
+    for one, *others in zip(alone, forked, threaded, strict=True):
+        for other in others:
             np.testing.assert_array_equal(one, other)
 
 
