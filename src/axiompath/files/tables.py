@@ -163,13 +163,14 @@ def read_parts(
 def _parquet_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: float) -> Iterator[pd.DataFrame]:
     limit, size = bound_growth(path, max_bytes), 0
     with open_parquet(path, max_bytes) as table:
-        given = _wanted_columns(table.schema_arrow, path)
+        schema = table.schema_arrow  # made anew, column by column, whenever it is asked for
+        given = _wanted_columns(schema, path)
         kept = given if columns is None else [name for name in given if name.strip().lower() in columns]
-        types = {name: table.schema_arrow.field(name).type for name in kept}
+        types = dict(zip(schema.names, schema.types, strict=True))
         nested = next((name for name in kept if pa.types.is_nested(types[name])), None)
         if nested is not None:
             raise InputError(f"Expected a number or a word in each cell of {path} (the column {nested!r} holds lists).")
-        num_texts = sum(pa.types.is_dictionary(kind) for kind in types.values())
+        num_texts = sum(pa.types.is_dictionary(types[name]) for name in kept)
         if max_bytes < math.inf:  # what the rows take that the footer declares, before any of them is read
             row_bytes = 8 * len(kept) + TEXT_BYTES * num_texts + NAME_BYTES
             check_size(path, float(row_bytes * table.metadata.num_rows), limit)
