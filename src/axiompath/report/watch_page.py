@@ -102,7 +102,8 @@ def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
                    _page_of(number, one.brief))
             for one in some
         ]  # fmt: skip
-        by_time = f" {min(step.by_time, 1.0):.0%} of the change is due only to time." * (
+        of = "" if step.is_whole else f" of {step.looked_at}"
+        by_time = f" {min(step.by_time, 1.0):.0%} of the change{of} is due only to time." * (
             step.num_flipped > 0 and step.by_time >= LEAST_BY_TIME
         )
         left = step.num_flipped - step.num_reached

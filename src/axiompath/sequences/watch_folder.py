@@ -62,6 +62,16 @@ class WatchedStep:
     causes: Text = ""  # of all flips together, in a sentence
     num_causes: Counted = 0  # statements that account for four fifths of what they moved by; 0 where ten do not
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the time held for all flips."""
+        return self.num_reached >= self.num_flipped
+
+    @property
+    def looked_at(self) -> str:
+        """Which flips it held for."""
+        return f"the {self.num_reached:,} flip{'s' * (self.num_reached != 1)} looked at"
+
 
 @dataclass(frozen=True)
 class WatchProgress:
@@ -180,7 +190,7 @@ class Watch:
         if len(frame) > 2 and worst > 2 * usual and step.num_flipped >= UNUSUAL_FLIPS:
             lines[0] += f" That is more than usual: {worst:.1%} of the {unit}s, and {usual:.1%} at the median step."
         if step.num_flipped and step.by_time > 0.5:
-            lines.append(describe_time(step.by_time, str(settings["window"])))
+            lines.append(describe_time(step, str(settings["window"])))
         if step.causes:
             lines.append(step.causes)
         if step.answer:
@@ -230,9 +240,10 @@ class Watch:
         return words + self._table.to_html(index=False, max_rows=SHOWN_STEPS)
 
 
-def describe_time(share: float, window: str) -> str:
+def describe_time(step: WatchedStep, window: str) -> str:
     """That time, and no event, did most of it; and what to do about that."""
-    line = f"{min(share, 1.0):.0%} of the change of its flips is due only to time: edges older than {window} expired."
+    share = f"{min(step.by_time, 1.0):.0%} of the change of {'its flips' if step.is_whole else step.looked_at}"
+    line = f"{share} is due only to time: edges older than {window} expired."
     if window == "all":
         return line
     return f"{line} --window all keeps every edge; with --rule count an edge weakens event by event."
