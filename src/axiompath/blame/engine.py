@@ -36,7 +36,7 @@ AGREEMENT = 1e-4  # largest difference, relative to the largest logit, of a floa
 EXACT_AGREEMENT = 1e-7  # the same for the network, which is float64
 CLOSE_AGREEMENT = 1e-6  # the same between the network and the user's model in float64, which may hold float32 constants
 DOUBLE_AGREEMENT = 1e-9  # the same where the user's model is of float64 itself
-SMALL = 2 * 10**5  # numbers of features: on graphs of up to so many the model is always run whole
+SMALL = 5 * 10**4  # numbers of features: graphs of up to so many are compared whole, once for all targets
 RUN_DIRECTLY = (
     "The model itself was run for every evaluation, because it uses the number of nodes or edges, or because what was "
     "read from it gives other logits on graphs that have only some of the changes."
