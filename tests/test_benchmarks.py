@@ -25,6 +25,7 @@ BLOCKS = {
     "selection": ["selection", "selection of many"],
     "stored": ["conversion", "stored graphs"],
     "tasks": ["tasks"],
+    "windows": ["windows"],
 }
 
 

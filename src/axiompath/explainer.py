@@ -191,7 +191,7 @@ class Explainer:
         with the new model's on `after`. num_paths is then that of the model with more paths, or the sum if the depths
         differ. Columns: target, name, class_before, class_after (and their names, if any), kl, num_paths; largest KL
         first. Nodes that exist in only one snapshot have no change of prediction and are left out. For a model that is
-        only run (`paths=False`), all nodes with a different answer are listed, without num_paths.
+        only run (`paths=False`), and for windows, all nodes with a different answer are listed, without num_paths.
         """
         return self.session.moved()
 

@@ -1,4 +1,7 @@
-"""One model + two windows of dated snapshots -> WindowSession: opened once, aligned by date, in three legs."""
+"""One model + two windows of dated snapshots -> WindowSession: aligned by date, in three legs.
+
+Opening reads what the model holds at each step. The layers of a Network, which paths need, are made when one is asked.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,12 @@ import torch
 
 from .arrays import FloatArray, IntArray
 from .blame.dated import DatedChanges, DatedEngine, answer_window
+from .blame.engine import ModelEvaluator, SubsetEngine
+from .blame.own_model import OwnModel
 from .blame.root import Root
-from .blame.unread import list_moves
+from .blame.unread import OwnAnswers, check_alike, list_moves
 from .errors import InputError, Notice
+from .explain.engine import BEFORE_END, PathEngine
 from .explain.explanation import Explanation
 from .explain.neighbourhood import Neighbourhood
 from .explain.timeline import Leg, Timeline, find_timeline
@@ -24,14 +30,20 @@ from .graphs.changes import add_row
 from .graphs.data_fields import fields_of_edges, node_numbers
 from .graphs.dated import Window, Windows
 from .graphs.labels import with_class_names
-from .graphs.names import NameIndex, Names, index_names, read_names
-from .graphs.places import NODE_UNIT, Target
+from .graphs.names import NameIndex, Names, index_names, read_class_names, read_names
+from .graphs.packed import Packing
+from .graphs.pair import match_snapshots, open_pair
+from .graphs.places import NODE_UNIT, UNIT_OF, Target
 from .graphs.snapshot import find_numbers
-from .readers import Usage
+from .outputs import BINARY, VALUE, Output, scales_of
+from .readers import Usage, prepare_inputs
 from .readers.arguments import find_arguments
+from .readers.assemble import HeldModel
+from .readers.held import Held
+from .readers.model import read_scales, read_window
 from .readers.packed import PackedCall
 from .readers.run import copy_model, kept_state
-from .session import Session, open_session
+from .session import Session, open_paths, open_session
 
 NO_LINKS = (
     "Expected a model of nodes or of whole graphs for windows (got `links`); return an answer for each node, or use "
@@ -46,6 +58,7 @@ class WindowSession(Session):
     windows: Windows
     names: dict[int, str]  # the user's, by number
     usage: Usage  # as the user said it
+    opened: tuple[OpenedWindows, ...]  # what each model holds on `before` and `after` of this; none if it is not read
 
     @cached_property
     def node_names(self) -> dict[int, str]:
@@ -56,6 +69,18 @@ class WindowSession(Session):
             shift = (packing.num_steps - 1 - step) * packing.stride
             found.update({node + shift: f"{self.names.get(node, node)} @ {date}" for node in numbers})
         return found
+
+    @cached_property
+    def paths(self) -> PathEngine:
+        """What answers questions about paths; of windows, made when one is asked."""
+        if not self.opened:
+            return super().paths
+        call = PackedCall(self.windows.packing, self.usage.call, window=True)
+        pack, scales = self.windows.packing.pack, self.output.scales
+        graphs = pack(self.windows.start), pack(self.windows.after)
+        return open_paths(
+            self.models, graphs, replace(self.usage, call=call, scales=scales), self.node_names, self.class_names
+        )
 
     @property
     def num_nodes(self) -> tuple[int, int]:
@@ -82,7 +107,7 @@ class WindowSession(Session):
     def dated(self) -> DatedChanges:
         """What happened on which date."""
         packed = self.pair.before.data, self.pair.after.data
-        fields = fields_of_edges(*packed) if self.path_engine is None else self.path_engine.fields
+        fields = self.opened[-1].read.fields if self.opened else fields_of_edges(*packed)
         return DatedChanges(self.windows, fields, self.node_names)
 
     @cached_property
@@ -135,8 +160,6 @@ class WindowSession(Session):
 
     def moved(self) -> pd.DataFrame:
         """Every target whose prediction moved, and what each leg has of it; largest divergence first."""
-        if self.path_engine is not None:
-            return self.moved_rows().drop(columns="row")
         return with_class_names(self._moves(), self.class_names)
 
     def moved_rows(self) -> pd.DataFrame:
@@ -198,16 +221,27 @@ class WindowSession(Session):
         """What differs within the legs that are changes of the data."""
         windows, dates = self.windows, self.windows.dates
         if not windows.is_revised:
-            return [Leg("news", self.paths.change, dates[1])]
+            return [Leg("news", self.opened[-1].read.held, dates[1])]
         return [
             Leg("revised", self._between(windows.before, windows.revised), dates[0]),
             Leg("news", self._between(windows.waited, windows.after), dates[1]),
         ]
 
-    def _between(self, old: Window, new: Window) -> Any:
-        pack = self.windows.packing.pack
-        usage = replace(self.usage, call=PackedCall(self.windows.packing, self.usage.call, window=True))
-        return open_session(self.models[-1], pack(old), pack(new), usage=usage).paths.change
+    def _between(self, old: Window, new: Window) -> Held:
+        return _open(self.models[-1], self.windows.packing, old, new, self.usage).read.held
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedWindows:
+    """One model read on two windows."""
+
+    read: HeldModel
+    own: ModelEvaluator
+
+    @property
+    def num_columns(self) -> int:
+        """Of its logits."""
+        return self.read.held.output.base.width
 
 
 def open_windows(
@@ -224,26 +258,58 @@ def open_windows(
     """Read and check everything; the graphs that are compared are `still` and `after`."""
     if usage.links is not None:
         raise InputError(NO_LINKS)
-    packed = replace(usage, call=PackedCall(windows.packing, usage.call, window=True))
-    pack = windows.packing.pack
-    _warn_of_state(model, windows, packed)
-    found = open_session(
-        model,
-        pack(windows.start),
-        pack(windows.after),
-        model_before=model_before,
-        class_names=class_names,
-        offered=offered,
-        usage=packed,
-        paths=paths,
-    )
+    packed, pack = replace(usage, call=PackedCall(windows.packing, usage.call, window=True)), windows.packing.pack
     names = read_names(node_names, [node_numbers(windows.after[-1])])
-    session = WindowSession(
-        found.models, found.class_names, found.path_engine, found.own_answers, windows=windows, names=names, usage=usage
-    )
-    if found.path_engine is None:
-        return session
-    return replace(session, path_engine=replace(found.path_engine, node_names=session.node_names))
+    _warn_of_state(model, windows, packed)
+    models: tuple[Any, ...] = (model,) if model_before is None else (model_before, model)
+    if not paths:
+        found = open_session(
+            model, pack(windows.start), pack(windows.after), model_before=model_before, class_names=class_names,
+            offered=offered, usage=packed, paths=False,
+        )  # fmt: skip
+        return WindowSession(
+            found.models, found.class_names, None, found.own_answers,
+            windows=windows, names=names, usage=usage, opened=(),
+        )  # fmt: skip
+    opened = tuple(_open(one, windows.packing, windows.start, windows.after, usage) for one in models)
+    if len(opened) > 1 and _are_same(*models):
+        models, opened = models[1:], opened[1:]
+    last = opened[-1]
+    for one in opened[:-1]:
+        check_alike(one.own, last.own, (one.num_columns, last.num_columns))
+    classes = read_class_names(class_names) or last.own.pair.class_names
+    if class_names is None and not classes and len(offered) == last.num_columns + (last.read.meaning == BINARY):
+        classes = offered
+    before = last.read.graphs[0]
+    ids = before.node_ids if before.places is None else before.places.ids
+    answers = OwnAnswers(SubsetEngine(tuple(one.own for one in opened), names), last.read.graphs, ids, ())
+    return WindowSession(models, classes, None, answers, windows=windows, names=names, usage=usage, opened=opened)
+
+
+def _open(model: Any, packing: Packing, old: Window, new: Window, usage: Usage) -> OpenedWindows:
+    usage = replace(usage, call=PackedCall(packing, usage.call, window=True))
+    inputs = prepare_inputs(model, packing.pack(old), packing.pack(new), usage)
+    graphs = inputs.before, inputs.after
+    pair = open_pair(*graphs)
+    whole = pair.before.graph, pair.after.graph
+    read = read_window(model, whole, graphs, usage)
+    if read.graphs[0] is not whole[0]:  # the model takes other fields than x and edge_weight
+        pair = match_snapshots(*read.graphs, graphs)
+    top = read.held.output
+    scales = read_scales(usage.scales, read.meaning, top.base.width)
+    if read.meaning == VALUE and scales is None:
+        scales = scales_of(top.before)
+    places = read.graphs[0].places
+    unit = NODE_UNIT if places is None else UNIT_OF[places.kind]
+    own = OwnModel(model, usage.call, BEFORE_END.get(read.held.end, np.asarray))
+    return OpenedWindows(read, ModelEvaluator(own, pair, unit, Output(read.meaning, scales), None))
+
+
+def _are_same(model: Any, other: Any) -> bool:
+    """Whether two models are of one class and have the same weights."""
+    first, second = model.state_dict(), other.state_dict()
+    alike = type(model) is type(other) and first.keys() == second.keys()
+    return alike and all(torch.equal(value, second[name]) for name, value in first.items())
 
 
 def _warn_of_state(model: Any, windows: Windows, usage: Usage) -> None:

@@ -40,7 +40,7 @@ def check_window(name, seed, *, literal=False):
         np.testing.assert_allclose(ends, [answers[1][target], answers[2][target]], atol=1e-12)
         if literal:
             row = int(np.flatnonzero(change.root_ids == target)[0])
-            ours = share_exits(change, row)
+            ours = share_exits(explainer.session.opened[-1].read.held, row)
             twin = literal_exits(change, row)
             total = dict.fromkeys(twin, 0.0)
             for v, u, share in zip(ours.receivers.tolist(), ours.senders.tolist(), ours.shares, strict=True):

@@ -42,7 +42,8 @@ def test_the_timeline_sums_to_the_change_and_is_that_of_all_walks(seed, name, sh
         np.testing.assert_allclose(time, (ends[1] - ends[0])[target], atol=1e-12)
         change = explainer.change
         row = int(np.flatnonzero(change.root_ids == target)[0])
-        exits, literal = share_exits(change, row), literal_exits(change, row)
+        held = explainer.session.opened[-1].read.held
+        exits, literal = share_exits(held, row), literal_exits(change, row)
         ours = {}
         for v, u, share in zip(exits.receivers.tolist(), exits.senders.tolist(), exits.shares, strict=True):
             key = v, None if u < 0 else u

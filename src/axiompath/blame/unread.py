@@ -113,7 +113,7 @@ def answer_unread(models: tuple[Any, ...], before: Any, after: Any, usage: Usage
     run = [_run_on_both(model, before, after, usage, node_names) for model in models]
     last = run[-1]
     for one in run[:-1]:
-        _check_alike(one, last)
+        check_alike(one.evaluator, last.evaluator, (one.answers[0].shape[1], last.answers[0].shape[1]))
     engine = SubsetEngine(tuple(one.evaluator for one in run), last.node_names)
     snapshots = engine.pair.before.graph, engine.pair.after.graph
     if engine.unit == UNIT_OF[GRAPHS]:
@@ -200,11 +200,11 @@ def _is_followed(key: str, before: Data, after: Data) -> bool:
     )
 
 
-def _check_alike(old: RunModel, new: RunModel) -> None:
-    """Refuse a model before that predicts something else."""
-    signatures = [(one.evaluator.unit, one.evaluator.output.kind, one.answers[0].shape[1]) for one in (new, old)]
+def check_alike(old: ModelEvaluator, new: ModelEvaluator, columns: tuple[int, int]) -> None:
+    """Refuse a model before that predicts something else; `columns` are those of both answers, old first."""
+    signatures = [(one.unit, one.output.kind, width) for one, width in zip((new, old), columns[::-1], strict=True)]
     if signatures[0] != signatures[1]:
-        words = [f"{columns} columns of {kind} for each {unit}" for unit, kind, columns in signatures]
+        words = [f"{width} columns of {kind} for each {unit}" for unit, kind, width in signatures]
         raise InputError(f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}).")
 
 

@@ -210,16 +210,7 @@ class Change:
     @cached_property
     def ends_of_edges(self) -> IntArray:
         """Ends of all edges of both snapshots, which of the parallel ones it is, and of how many. [num_edges, 4]."""
-        places = np.ones((self.before.num_nodes - self.first_edge, 4), dtype=np.int64)
-        for side in (self.before, self.after):
-            if side.edge_rows is not None:
-                places[side.edge_rows - self.first_edge, :2] = side.node_ids[side.edge_index].T
-        _, same, count = np.unique(places[:, :2], axis=0, return_inverse=True, return_counts=True)
-        same = same.reshape(-1)
-        order = np.argsort(same, kind="stable")
-        places[order, 2] = 1 + np.arange(len(order)) - (np.cumsum(count) - count)[same[order]]
-        places[:, 3] = count[same]
-        return places
+        return find_ends(self.before, self.after)
 
     @property
     def root_ids(self) -> IntArray:
@@ -337,6 +328,20 @@ class Change:
         here = np.arange(len(nodes))
         place[0, nodes], place[2, nodes] = size + len(nodes) + here, size + here
         return Rates(slopes, place)
+
+
+def find_ends(before: Snapshot, after: Snapshot) -> IntArray:
+    """Ends of all edges of two snapshots, which of the parallel ones it is, and of how many. [num_edges, 4]."""
+    places = np.ones((before.num_nodes - before.first_edge, 4), dtype=np.int64)
+    for side in (before, after):
+        if side.edge_rows is not None:
+            places[side.edge_rows - before.first_edge, :2] = side.node_ids[side.edge_index].T
+    _, same, count = np.unique(places[:, :2], axis=0, return_inverse=True, return_counts=True)
+    same = same.reshape(-1)
+    order = np.argsort(same, kind="stable")
+    places[order, 2] = 1 + np.arange(len(order)) - (np.cumsum(count) - count)[same[order]]
+    places[:, 3] = count[same]
+    return places
 
 
 def with_roots(change: Change, before: Snapshot, after: Snapshot) -> Change:

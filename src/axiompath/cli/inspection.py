@@ -82,7 +82,7 @@ def diff(
     if explainer is not None and moved is not None:
         from ..explain.moved import find_flipped
 
-        flipped, flip = int(find_flipped(moved).sum()), explainer.change.output.flip
+        flipped, flip = int(find_flipped(moved).sum()), explainer.session.output.flip
         of_them = f", {flipped:,} of them {flip}" if flip else ""
         console.print(f"{len(moved):,} prediction{'s' * (len(moved) != 1)} moved{of_them}.")
         console.print(moved_table(moved, limit))

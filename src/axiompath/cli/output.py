@@ -144,12 +144,13 @@ def moved_table(moved: Any, limit: int) -> Table:
     apart = "distance" if ends == "value" else "KL"
     sides = (f"{ends} before", "after")
     heads: list[Column | str] = [*sides] if ends == "class" else [about, *numbers(*sides)]
-    table = Table("target", *heads, *numbers(apart, "altered paths"))
+    table = Table("target", *heads, *numbers(apart, *(["altered paths"] if "num_paths" in moved else [])))
     for row in records(moved.head(limit)):
         cells = [] if ends == "class" else [str(row.get(f"{about}_name", row[about]))]
         pair = [row.get(f"{key}_name", row.get(key, "")) for key in (f"{ends}_before", f"{ends}_after")]
         cells += show_apart(pair, 4, "g") if ends != "class" else [str(value) for value in pair]
-        table.add_row(row["name"], *cells, f"{row['kl']:.4f}", f"{row['num_paths']:,}")
+        counts = [f"{row['num_paths']:,}"] if "num_paths" in moved else []
+        table.add_row(row["name"], *cells, f"{row['kl']:.4f}", *counts)
     return table
 
 

@@ -89,7 +89,7 @@ def explain(
     pair = read_pair(before, after, sources)
     say_step(pair.step, json=json)
     explainer = open_explainer(model, pair, sources)
-    targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(1).tolist()
+    targets = pair.targets(target, explainer.unit) or explainer.moved().target.head(1).tolist()
     rule, size = (manner.method, manner.objective), read_depth(depth)
     answers = (explainer.explain(one, budget, *rule, until=until, depth=size) for one in targets)
     found = list(track(answers, "Explaining", total=len(targets), console=aside(), transient=True))
@@ -293,8 +293,8 @@ def report(
         largest = 50 if budget is None else budget
         pair = read_graphs(files, sources.nodes)
         explainer = open_explainer(model, pair, sources)
-        unit = explainer.change.unit
-        targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(top).tolist()
+        unit = explainer.unit
+        targets = pair.targets(target, explainer.unit) or explainer.moved().target.head(top).tolist()
         budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
         text = build_report(
             explainer, targets, budgets, method=manner.method, objective=manner.objective, title=title, blame=blame,

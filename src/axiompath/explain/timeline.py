@@ -15,14 +15,16 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
-from ..change.comparison import Change
+from ..change.comparison import find_ends
 from ..errors import InputError
 from ..graphs.changes import TIME_PASSED
 from ..graphs.labels import FIRST_EDGE, ONE_WAY
 from ..graphs.packed import Packing
 from ..graphs.places import Target
+from ..graphs.snapshot import find_numbers
 from ..outputs import Output
 from ..paths.exits import share_exits
+from ..readers.held import Held
 from ..storage.notebook import show
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ class Leg:
     """One leg of a window's change: what differs between two windows of the same dates."""
 
     name: str
-    change: Change
+    held: Held  # by the model, on both of them
     dates: Sequence[str]  # of the steps
 
 
@@ -140,7 +142,7 @@ def find_timeline(
         tables.append(table)
         shares.append(found)
     rows, every = pd.concat(tables, ignore_index=True), np.concatenate(shares)
-    if legs[0].change.network.end in FINAL:  # what a softmax stands on is known up to one number for all classes
+    if legs[0].held.end in FINAL:  # what a softmax stands on is known up to one number for all classes
         every, ends = _centred(every), (_centred(ends[0]), _centred(ends[1]))
     for end in ("src", "dst"):
         words = [None if node < 0 else node_names.get(node, str(node)) for node in rows[end].tolist()]
@@ -169,11 +171,11 @@ def _centred(values: FloatArray) -> FloatArray:
 
 def _rows_of(leg: Leg, packing: Packing, target: Target) -> tuple[pd.DataFrame, FloatArray]:
     """One row per changed thing and date, and its share of every logit."""
-    change = leg.change
-    (row,) = np.flatnonzero((change.root_ids == target) & change.in_both)
-    exits = share_exits(change, int(row))
-    ids = np.append(change.before.node_ids, -1)
-    senders, receivers = _ends(change, ids[exits.senders], ids[exits.receivers])
+    before = leg.held.snapshots[0]
+    ids = before.node_ids if before.places is None else before.places.ids
+    exits = share_exits(leg.held, int(find_numbers(ids, np.array([target]))[0][0]))
+    ids = np.append(before.node_ids, -1)
+    senders, receivers = _ends(leg.held, ids[exits.senders], ids[exits.receivers])
     of_nodes = senders < 0
     kind = np.where(of_nodes, 0, np.where(senders == receivers, 2, 1))
     src, dst = np.where(of_nodes, receivers, senders), np.where(kind == 1, receivers, -1)
@@ -193,11 +195,11 @@ def _rows_of(leg: Leg, packing: Packing, target: Target) -> tuple[pd.DataFrame, 
     return table, shares
 
 
-def _ends(change: Change, senders: IntArray, receivers: IntArray) -> tuple[IntArray, IntArray]:
+def _ends(held: Held, senders: IntArray, receivers: IntArray) -> tuple[IntArray, IntArray]:
     """The same with the ends of edges in place of edges that are places."""
-    if change.before.edge_rows is None:
+    if held.snapshots[0].edge_rows is None:
         return senders, receivers
-    ends = change.ends_of_edges
+    ends = find_ends(*held.snapshots)
     of_edge = [np.where(one <= FIRST_EDGE, FIRST_EDGE - one, -1) for one in (senders, receivers)]
     edge = np.maximum(*of_edge)
     here = edge >= 0

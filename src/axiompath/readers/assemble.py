@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from ..network.layers import ForwardPass, Network, run_pair
 from .arguments import Usage, compare_arguments, find_arguments
 from .bases import Base
 from .functions import FUNCTIONS
+from .held import Held, hold_bases
 from .layout import lay_out
 from .output import FINAL, SEPARATE, UNCHANGED, as_logits, decide_output, strip_end
 from .reader import Both, Line, Reader
@@ -33,6 +36,7 @@ from .scores import Unknown
 from .trace import FEATURE, Trace
 from .values import Value
 
+NO_MESSAGES = "The model passes no messages, so no path of the graph reaches its output."
 EXACT = TOLERANCES[torch.float64]
 NO_RULE = (
     "its coefficients follow no rule that is known on other graphs, such as sums, means, norms of degrees or attention "
@@ -55,6 +59,16 @@ class ReadModel:
     used: frozenset[str]  # the fields of the data that the answer depends on
 
 
+@dataclass(frozen=True, eq=False)
+class HeldModel:
+    """A model of windows as it was recorded on two of them: what it holds, without layers."""
+
+    held: Held
+    fields: Fields
+    graphs: tuple[Snapshot, Snapshot]  # without messages as places
+    meaning: str  # of the columns of its output
+
+
 def read_pair(
     model: nn.Module,
     graphs: tuple[Data, Data],
@@ -69,6 +83,51 @@ def read_pair(
 
     Of `samples`, which have nothing in common, only rules are of use on other graphs.
     """
+    with _recorded(model, graphs, usage, names) as reader:
+        read = _read_answer(reader, model, usage, names)
+        used = frozenset[str]().union(*(trace.fields_of(trace.output) for trace in reader.traces))
+        found, where = None, ""
+        for fields in _fields_of(reader, graphs):
+            check_fields(used, fields, graphs)
+            plain = _with_places(read.value, snapshots_of(fields), pairs)
+            _place_rows(reader, plain, graphs)
+            try:
+                found = read.run_rules(fields, plain)
+                break
+            except Unknown as unknown:
+                where = str(unknown)
+        if found is None and samples:
+            raise UnreadableModel(f"{where or 'forward'}: {NO_RULE}")
+        network, sides, passes, error = found or read.run_recorded(plain, weighted=fields.weights in used)
+        for side in (0, 1):
+            _check_plain(model, graphs[side], usage, reader.traces[side], names[side])
+        return ReadModel(network, fields, plain, sides, passes, tuple(reader.lines), error, read.last, used)
+
+
+def read_held(
+    model: nn.Module,
+    graphs: tuple[Data, Data],
+    snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
+    usage: Usage,
+    last_rows: tuple[IntArray, IntArray],
+) -> HeldModel:
+    """The same of windows packed in graphs, whose predictions are of `last_rows`, as what each base holds."""
+    with _recorded(model, graphs, usage, SIDES) as reader:
+        read = _read_answer(reader, model, usage, SIDES)
+        used = frozenset[str]().union(*(trace.fields_of(trace.output) for trace in reader.traces))
+        *_, fields = _fields_of(reader, graphs)
+        check_fields(used, fields, graphs)
+        plain = _with_places(read.value, snapshots_of(fields), None)
+        _place_rows(reader, plain, graphs)
+        held = read.hold(plain, last_rows)
+        for side in (0, 1):
+            _check_plain(model, graphs[side], usage, reader.traces[side], SIDES[side])
+        return HeldModel(held, fields, plain, read.meaning)
+
+
+@contextmanager
+def _recorded(model: nn.Module, graphs: tuple[Data, Data], usage: Usage, names: tuple[str, str]) -> Iterator[Reader]:
+    """A reader of what the model computed on both graphs; a refusal says what was read until then."""
     duplicates = copy_model(model), copy_model(model)
     given = [find_arguments(*one, usage.call) for one in zip(duplicates, graphs, names, strict=True)]
     compare_arguments(*given)
@@ -80,51 +139,23 @@ def read_pair(
         _check_shared(traces[side], graphs, side)
     reader = Reader((traces[0], traces[1]), FUNCTIONS)
     try:
-        return _read(reader, model, graphs, snapshots_of, usage, pairs, names, samples=samples)
+        yield reader
     except UnreadableModel as refusal:
         refusal.lines = tuple(reader.lines)
         raise
 
 
-def _read(
-    reader: Reader,
-    model: nn.Module,
-    graphs: tuple[Data, Data],
-    snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
-    usage: Usage,
-    pairs: IntArray | None,
-    names: tuple[str, str],
-    *,
-    samples: bool,
-) -> ReadModel:
-    traces = reader.traces
-    output, last = strip_end(reader, (traces[0].output, traces[1].output))
+def _read_answer(reader: Reader, model: nn.Module, usage: Usage, names: tuple[str, str]) -> _Answer:
+    output, last = strip_end(reader, (reader.traces[0].output, reader.traces[1].output))
     if reader.kind(output) != FEATURE:
         raise UnreadableModel(
             "The model's output does not depend on the features of nodes; a model that makes its own, such as one with "
             "an embedding of every node, must be given them as `x`."
         )
     value = as_logits(reader, reader.read_output(output), output)
-    meaning = decide_output(last, tuple(value.places[1].shape), usage.output, value.width)
+    meaning = decide_output(last, tuple(value.shapes[1]), usage.output, value.width)
     reader.bases.add(value.form, None)
-    read = _Answer(reader, value, output, last, meaning, dtype_of_model(model), names)
-    used = frozenset[str]().union(*(trace.fields_of(trace.output) for trace in traces))
-    found, where = None, ""
-    for fields in _fields_of(reader, graphs):
-        check_fields(used, fields, graphs)
-        plain = _with_places(value, snapshots_of(fields), pairs)
-        _place_rows(reader, plain, graphs)
-        try:
-            found = read.run_rules(fields, plain)
-            break
-        except Unknown as unknown:
-            where = str(unknown)
-    if found is None and samples:
-        raise UnreadableModel(f"{where or 'forward'}: {NO_RULE}")
-    network, sides, passes, error = found or read.run_recorded(plain, weighted=fields.weights in used)
-    for side in (0, 1):
-        _check_plain(model, graphs[side], usage, traces[side], names[side])
-    return ReadModel(network, fields, plain, sides, passes, tuple(reader.lines), error, last, used)
+    return _Answer(reader, value, output, last, meaning, dtype_of_model(model), names)
 
 
 class _Found(NamedTuple):
@@ -148,15 +179,52 @@ class _Answer:
     dtype: torch.dtype  # of the model
     names: tuple[str, str]
 
+    @property
+    def end(self) -> str:
+        """The softmax or sigmoid, if it is one that is left off."""
+        return self.last if self.last in (*FINAL, *SEPARATE) else ""
+
+    def hold(self, plain: tuple[Snapshot, Snapshot], last_rows: tuple[IntArray, IntArray]) -> Held:
+        """What every base holds, as far as the predictions need it."""
+        reader, bases = self.reader, self.reader.bases.all
+        rules = {term.coefficients for base in bases if base.form is not None for term in base.form.terms}
+        sides = _place(reader, any(rule.of_edges for rule in rules), list(reader.leaves), plain)
+        ends = np.cumsum([0, *(bases[base].width for base in reader.leaves)]).tolist()
+        leaves = {base: slice(*pair) for base, pair in zip(reader.leaves, pairwise(ends), strict=True)}
+        rows = np.union1d(*(self.value.axis.places[side] for side in (0, 1)))
+        if self.value.axis.root is reader.nodes:
+            rows = np.union1d(*(reader.nodes.places[side][last_rows[side]] for side in (0, 1)))
+        held = hold_bases(bases, leaves, sides, rows, self.end)
+        if not any(
+            len(own.senders) and not term.coefficients.local
+            for one in held.bases
+            if one is not None and one.base.form is not None
+            for term, own in zip(one.base.form.terms, one.entries, strict=True)
+        ):
+            raise UnreadableModel(NO_MESSAGES)
+        for side in (0, 1):
+            for one in held.bases:
+                if one is None or one.base.recorded is None:
+                    continue
+                rows = np.flatnonzero(np.isin(reader.nodes.places[side], one.rows))
+                place = np.searchsorted(one.rows, reader.nodes.places[side][rows])
+                z = (one.before, one.after)[side][place]
+                _check_whole(reader, one.base.recorded, z, rows, side, self.names[side])
+            logits = np.zeros((plain[side].num_nodes, held.output.base.width))
+            logits[held.output.rows] = (held.output.before, held.output.after)[side]
+            _check(reader, self.value, self.output, logits, side, self.names[side])
+        return held
+
     def _network_of(self, bases: list[Base]) -> Network:
         width = sum(base.width for base in bases if base.form is None)
-        end = self.last if self.last in (*FINAL, *SEPARATE) else ""
-        return Network(lay_out(bases), width, self.meaning, answered=self.reader.traces[1].answered, end=end)
+        answered = self.reader.traces[1].answered
+        return Network(lay_out(bases), width, self.meaning, answered=answered, end=self.end)
 
     def _check(self, network: Network, passes: tuple[ForwardPass, ForwardPass]) -> float:
         for side in (0, 1):
             _check_wholes(self.reader, network, passes[side], side, self.names[side])
-        found = [_check(self.reader, self.value, self.output, passes[side], side, self.names[side]) for side in (0, 1)]
+        logits = passes[0].logits, passes[1].logits
+        found = [_check(self.reader, self.value, self.output, logits[side], side, self.names[side]) for side in (0, 1)]
         return max(found)
 
     def run_recorded(self, plain: tuple[Snapshot, Snapshot], *, weighted: bool) -> _Found:
@@ -164,8 +232,10 @@ class _Answer:
         leaves = sorted(self.reader.leaves, key=lambda base: self.reader.leaves[base][0].root.kind == EDGES)
         network = self._network_of(_with_ways(self.reader.bases.all, leaves, plain, weighted=weighted))
         if network.num_hops == 0 and network.rise is None:
-            raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
-        sides = _place(self.reader, network, leaves, plain)
+            raise UnreadableModel(NO_MESSAGES)
+        rules = {rule for layer in network.layers for rule in layer.rules}
+        of_edges = any(isinstance(rule, Recorded) and rule.of_edges for rule in rules) or network.takes_edges
+        sides = _place(self.reader, of_edges, leaves, plain)
         passes = run_pair(network, *sides)
         return _Found(network, sides, passes, self._check(network, passes))
 
@@ -368,11 +438,11 @@ def _place_rows(reader: Reader, plain: tuple[Snapshot, Snapshot], graphs: tuple[
 
 
 def _place(
-    reader: Reader, network: Network, leaves: list[int], plain: tuple[Snapshot, Snapshot]
+    reader: Reader, with_edges: bool, leaves: list[int], plain: tuple[Snapshot, Snapshot]
 ) -> tuple[Snapshot, Snapshot]:
-    """The snapshots that the Network runs on: every leaf columns of x, every list of messages rows of its own."""
-    rules = {rule for layer in network.layers for rule in layer.rules}
-    if any(isinstance(rule, Recorded) and rule.of_edges for rule in rules) or network.takes_edges:
+    """The snapshots that a model runs on: every leaf columns of x, every list of messages rows of its own if it needs
+    them."""
+    if with_edges:
         plain = place_edges(list(reader.axes.values()), plain)
     of_edges = sum(reader.bases.all[base].width for base in leaves if reader.leaves[base][0].root.kind == EDGES)
     told = np.zeros((0, of_edges)) if of_edges else None
@@ -391,10 +461,9 @@ def _leaf(reader: Reader, base: int, side: int, num_rows: int) -> FloatArray:
     return found
 
 
-def _check(reader: Reader, value: Value, output: Both, computed: ForwardPass, side: int, name: str) -> float:
-    """The Network must give what the model gave, in float64."""
-    logits = computed.logits[value.axis.places[side]]
-    ours = logits.reshape(-1)[value.places[side].numpy()]
+def _check(reader: Reader, value: Value, output: Both, logits: FloatArray, side: int, name: str) -> float:
+    """What was read must give what the model gave, in float64."""
+    ours = logits[value.axis.places[side]].reshape(-1)[value.places[side].numpy()]
     theirs = reader.traces[side].values[output[side]].to(torch.float64).numpy()
     scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
     error = float(np.abs(ours - theirs).max(initial=0.0)) / scale
@@ -412,18 +481,23 @@ def _check_wholes(reader: Reader, network: Network, computed: ForwardPass, side:
     for layer, z in zip(network.layers, computed.z, strict=True):
         for block in [one for one in layer.blocks if one.recorded is not None]:
             assert block.recorded is not None
-            value = reader.wholes[block.recorded]
-            theirs = reader.traces[side].values[value[side]].to(torch.float64).numpy()
-            scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
-            error = float(np.abs(z[rows][:, block.outputs] - theirs).max(initial=0.0)) / scale
-            if not error <= EXACT:
-                step = reader.step(value)
-                assert step is not None
-                raise UnreadableModel(
-                    f"{step.operations[1].place} is the first layer that was read wrongly: on `{name}` its output "
-                    f"differs from the model's own by {error:.1e} relative (allowed {EXACT:.0e}), so no explanation "
-                    "would be true; correct its registered reader."
-                )
+            _check_whole(reader, block.recorded, z[rows][:, block.outputs], slice(None), side, name)
+
+
+def _check_whole(reader: Reader, recorded: int, ours: FloatArray, rows: IntArray | slice, side: int, name: str) -> None:
+    """What a module gave in these rows."""
+    value = reader.wholes[recorded]
+    theirs = reader.tensor(value, side).to(torch.float64).numpy()[rows]
+    scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
+    error = float(np.abs(ours - theirs).max(initial=0.0)) / scale
+    if not error <= EXACT:
+        step = reader.step(value)
+        assert step is not None
+        raise UnreadableModel(
+            f"{step.operations[1].place} is the first layer that was read wrongly: on `{name}` its output "
+            f"differs from the model's own by {error:.1e} relative (allowed {EXACT:.0e}), so no explanation "
+            "would be true; correct its registered reader."
+        )
 
 
 def _check_plain(model: nn.Module, data: Data, usage: Usage, trace: Trace, name: str) -> None:

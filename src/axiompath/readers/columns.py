@@ -99,7 +99,7 @@ def _written(step: Step) -> Value | None:
         return None
     numbered = []
     for side in (0, 1):
-        found = torch.full(step.reader.tensor(writes[-1].inputs[0], side).shape, -1)
+        found = torch.full(step.reader.shape(writes[-1].inputs[0], side), -1)
         for one in writes[::-1]:
             found = one.move(
                 side, {0: found, 1: torch.zeros_like(step.reader.tensor(one.inputs[1], side), dtype=torch.long)}
@@ -149,7 +149,7 @@ def _joined(step: Step, values: list[Value]) -> Value:
     width = starts[-1]
     found, absent = [], []
     for side in (0, 1):
-        numbered = {i: torch.full(step.reader.tensor(one, side).shape, -1) for i, one in enumerate(step.inputs)}
+        numbered = {i: torch.full(step.reader.shape(one, side), -1) for i, one in enumerate(step.inputs)}
         for i, value, start in zip(step.features, values, starts, strict=False):
             rows, columns = torch.from_numpy(value.rows(side)), torch.from_numpy(value.columns(side))
             numbered[i] = rows * width + columns + start

@@ -186,7 +186,7 @@ def _out_dimensions(step: Step, dimension: int) -> list[int]:
     first = (
         indexed[0] if indexed[-1] - indexed[0] < len(indexed) else 0
     )  # torch puts rows first where indices are apart
-    count = max(len(step.reader.tensor(one, 1).shape) for one in step.inputs[1:])
+    count = max(len(step.reader.shape(one)) for one in step.inputs[1:])
     return list(range(first, first + count))
 
 
@@ -205,7 +205,7 @@ def _is_choice(step: Step, place: int) -> bool:
         return False
     if operation.name == "arange":
         return True
-    return reader.traces[1].values[operation.numbers[0]].dim() == 1  # of a matrix it gives edges
+    return len(reader.traces[1].shape(operation.numbers[0])) == 1  # of a matrix it gives edges
 
 
 def _end_of(step: Step, place: int = 1) -> int | None:
@@ -550,7 +550,7 @@ def _blocks_of(step: Step, other: int, sizes: tuple[int, int], num_blocks: int) 
     operation = trace.operations[number]
     num_rows, in_turn = sizes[1] // num_blocks, False
     while operation is not None and operation.name in SEEN_AS and operation.numbers:
-        shape = trace.values[operation.numbers[0]].shape
+        shape = trace.shape(operation.numbers[0])
         folded = [pair for pair in pairwise(shape) if pair[0] * pair[1] == sizes[1] and 1 not in pair]
         if folded:
             in_turn = folded[0] == (num_rows, num_blocks)

@@ -199,7 +199,7 @@ def product_of_matrices(step: Step, offset: int) -> Value:
     reader = step.reader
     left, right = step.inputs[offset], step.inputs[offset + 1]
     value = reader.read(right)
-    shape = reader.tensor(right, 1).shape
+    shape = reader.shape(right)
     if value.row_dimension() == len(shape) - 2 and _is_nonlinear(reader, left):
         matrices = [reader.tensor(left, side).to(torch.float64) for side in (0, 1)]
         if all(matrices[side].shape[-2] == len(value.rows_along(side)) for side in (0, 1)):
@@ -298,7 +298,7 @@ def _is_nonlinear(reader: Reader, value: Both) -> bool:
 
 def _sides_of(reader: Reader, value: Both) -> list[int]:
     """The graphs on which it has any numbers: where there are no edges, a model may go another way."""
-    return [side for side in (0, 1) if reader.traces[side].values[value[side]].numel()] or [1]
+    return [side for side in (0, 1) if reader.shape(value, side).numel()] or [1]
 
 
 def _nonlinear_in(trace: Trace, start: int) -> bool:
@@ -373,7 +373,7 @@ def _own_size(reader: Reader, value: Both) -> int:
     while operation is not None and operation.name in ("expand", "clone"):
         number = operation.numbers[0]
         operation = trace.operations[number]
-    return trace.values[number].numel()
+    return trace.shape(number).numel()
 
 
 def highest(step: Step) -> Value:

@@ -21,7 +21,7 @@ from ..network.layers import run_network, run_pair
 from ..outputs import VALUE
 from ..storage.memory import give_back
 from .arguments import AS_IT_IS, Usage
-from .assemble import ReadModel, check_fields, read_pair
+from .assemble import HeldModel, ReadModel, check_fields, read_held, read_pair
 from .output import ENDS
 from .packed import PackedCall
 from .refusals import UnreadableModel, quoted
@@ -66,6 +66,20 @@ def read_network(
         found = read_pair(model, graphs, align, usage, pairs)
     _check_settings(model, graphs, usage)
     return _with_scales(found, usage.scales)
+
+
+def read_window(model: nn.Module, snapshots: Sides, graphs: tuple[Data, Data], usage: Usage) -> HeldModel:
+    """The same of two windows, packed in graphs: what the model holds at each step, without layers."""
+    call = usage.call
+    assert isinstance(call, PackedCall)
+
+    def align(fields: Fields) -> Sides:
+        return snapshots if fields == PLAIN_FIELDS else read_aligned(*graphs, fields)
+
+    first, second = (call.packing.rows(data, call.packing.num_steps - 1).numpy() for data in graphs)
+    found = read_held(model, graphs, align, usage, (first, second))
+    _check_settings(model, graphs, usage)
+    return found
 
 
 def _read_by_rules(
@@ -139,17 +153,20 @@ def read_samples(model: nn.Module, before: Data, after: Data, usage: Usage = AS_
 
 def _with_scales(found: ReadModel, scales: Any) -> ReadModel:
     """The model with the user's units of values, checked."""
+    units = read_scales(scales, found.network.output, found.network.num_classes)
+    return replace(found, network=replace(found.network, scales=units))
+
+
+def read_scales(scales: Any, output: str, num_classes: int) -> FloatArray | None:
+    """The user's units of values, one for each column; None where there are none."""
     if scales is None:
-        return found
-    network = found.network
-    if network.output != VALUE:
-        raise InputError(f'Expected `scales` to go with values (got a model whose output is "{network.output}").')
+        return None
+    if output != VALUE:
+        raise InputError(f'Expected `scales` to go with values (got a model whose output is "{output}").')
     units = np.asarray(scales, dtype=np.float64).reshape(-1)
-    if len(units) != network.num_classes or not (np.isfinite(units) & (units > 0)).all():
-        raise InputError(
-            f"Expected a positive number for each of {network.num_classes} values in `scales` (got {units})."
-        )
-    return replace(found, network=replace(network, scales=units))
+    if len(units) != num_classes or not (np.isfinite(units) & (units > 0)).all():
+        raise InputError(f"Expected a positive number for each of {num_classes} values in `scales` (got {units}).")
+    return units
 
 
 def _differing_settings(before: Data, after: Data) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
@@ -22,7 +23,7 @@ from .forms import Form, base_form
 from .refusals import UnreadableModel
 from .rows import EDGES, GRAPHS, LINKS, NODES, Axis, Recorded, choose, send
 from .trace import FEATURE, PARAMETER, Number, Operation, Trace, refuse, rows_numbered, run_again
-from .values import InRows, Pair, Value, in_rows, rule_of, same_in_all, scaled
+from .values import InRows, Pair, Value, in_rows, on_each, rule_of, same_in_all, scaled
 
 Both = tuple[Number, Number]  # one value, by its number in each trace
 
@@ -147,7 +148,7 @@ class Reader:
 
     def shape(self, value: Both, side: int = 1) -> torch.Size:
         """Its shape on one graph."""
-        return self.traces[side].values[value[side]].shape
+        return self.traces[side].shape(value[side])
 
     def kind(self, value: Both) -> int:
         """What it depends on."""
@@ -281,11 +282,10 @@ class Reader:
             if term.coefficients not in made:
                 rule = rule_of(term)
                 if rule is None:
-                    first, second = (choose(rows[side], value.axis.sizes[side]) for side in (0, 1))
-                    made[term.coefficients] = Recorded(axis, value.axis, (first, second))
+                    made[term.coefficients] = Recorded(axis, value.axis, on_each(choose, rows, value.axis.sizes))
                 else:
-                    first, second = (rule.matrices[side][rows[side]] for side in (0, 1))
-                    made[term.coefficients] = Recorded(axis, rule.source, (first, second), rule.of_features)
+                    found = on_each(lambda matrix, own: matrix[own], rule.matrices, rows)
+                    made[term.coefficients] = Recorded(axis, rule.source, found, rule.of_features)
             terms.append(replace(term, coefficients=made[term.coefficients]))
         return Form(tuple(terms), None, ready.width, value.form.name)
 
@@ -298,14 +298,15 @@ class Reader:
         terms = []
         for term in ready.form.terms:
             if term.coefficients not in made:
-                rule, found = rule_of(term), []
-                for side in (0, 1):
-                    chosen = (
-                        choose(rows[side], value.axis.sizes[side]) if rule is None else rule.matrices[side][rows[side]]
-                    )
-                    found.append(send(chosen, targets[side], axis.sizes[side]))
+                rule = rule_of(term)
+                held: Any = value.axis.sizes if rule is None else rule.matrices
+
+                def lead(held: Any, own: IntArray, to: IntArray, size: int) -> sparse.csr_array:
+                    return send(choose(own, held) if isinstance(held, int) else held[own], to, size)
+
+                found = on_each(lead, held, rows, targets, axis.sizes)
                 source, of_features = (value.axis, False) if rule is None else (rule.source, rule.of_features)
-                made[term.coefficients] = Recorded(axis, source, (found[0], found[1]), of_features)
+                made[term.coefficients] = Recorded(axis, source, found, of_features)
             terms.append(replace(term, coefficients=made[term.coefficients]))
         return Form(tuple(terms), None, ready.width, value.form.name)
 
@@ -457,14 +458,15 @@ class Reader:
     def level(self, values: list[Value], shapes: tuple[torch.Size, torch.Size]) -> list[Value]:
         """Values broadcast to one shape, arranged alike, their rows the same."""
         found = [value.arranged() for value in self.spread_alike([value.expanded(shapes) for value in values])]
-        tables = [value.table_rows for value in found]
-        if all(rows is not None and all(map(np.array_equal, rows, tables[0] or ())) for rows in tables):
+        own = [value.table_rows for value in found]
+        if any(one is None for one in own):
+            own = [(value.rows(0), value.rows(1)) for value in found]
+        latest = max((one for one in own if one is not None), key=lambda one: int(one[1].max(initial=-1)))
+        found = [self.carried(value, one, latest) for value, one in zip(found, own, strict=True) if one is not None]
+        if all(value.table_rows is not None and all(map(np.array_equal, value.table_rows, latest)) for value in found):
             for value in found[1:]:
                 found[0].axis.join(value.axis)
             return found
-        latest = max(found, key=lambda value: int(value.rows(1).max(initial=-1)))
-        rows = latest.rows(0), latest.rows(1)
-        found = [self.carried(value, (value.rows(0), value.rows(1)), rows) for value in found]
         for value in found[1:]:
             for side in (0, 1):
                 if not np.array_equal(value.rows(side), found[0].rows(side)):
@@ -479,19 +481,27 @@ class Reader:
         """What nodes hold, given to other nodes, one to one: `own` rows to those that stand beside them."""
         if value.axis.root is not self.nodes or all(np.array_equal(a, b) for a, b in zip(own, rows, strict=True)):
             return value
-        matrices, places = [], []
+        if any(one.shape != other.shape for one, other in zip(own, rows, strict=True)):
+            return value
+        there: list[IntArray] = []  # the row that each row is given to
         for side in (0, 1):
-            if own[side].shape != rows[side].shape:
-                return value
-            pairs = np.unique(np.stack([rows[side].reshape(-1), own[side].reshape(-1)]), axis=1)
-            if any(len(np.unique(one)) != pairs.shape[1] for one in pairs):
+            there.append(np.full(self.nodes.sizes[side], -1))
+            there[side][own[side].reshape(-1)] = rows[side].reshape(-1)
+            taken = there[side][there[side] >= 0]
+            if not np.array_equal(there[side][own[side]], rows[side]) or len(np.unique(taken)) != len(taken):
                 return value  # not one to one
-            size = self.nodes.sizes[side]
-            matrices.append(send(choose(pairs[1], size), pairs[0], size))
-            to = np.full(size, -1)
-            to[pairs[1]] = pairs[0]
-            places.append(torch.from_numpy(to[value.rows(side)] * value.width + value.columns(side)))
-        form = self.multiplied(value, (matrices[0], matrices[1]), self.nodes, of_features=False)
+
+        def lead(there: IntArray) -> sparse.csr_array:
+            given = np.flatnonzero(there >= 0)
+            return send(choose(given, len(there)), there[given], len(there))
+
+        form = self.multiplied(value, on_each(lead, there), self.nodes, of_features=False)
+        if value.table_rows is not None:
+            first, second = (there[side][value.table_rows[side]] for side in (0, 1))
+            return replace(value, form=form, places=InRows((first, second), value.width), origin=None)
+        places = [
+            torch.from_numpy(there[side][value.rows(side)] * value.width + value.columns(side)) for side in (0, 1)
+        ]
         return replace(value, form=form, places=(places[0], places[1]), origin=None)
 
     def spread_alike(self, values: list[Value]) -> list[Value]:

@@ -70,7 +70,7 @@ def _argument(step: Step, name: str, part: Any, values: dict[Number, Both]) -> A
     value, reader = values[part], step.reader
     if step.inputs.index(value) in step.features:
         found = reader.read(value).arranged()
-        places = _rows(reader, tuple(reader.tensor(value, side).shape for side in (0, 1)))
+        places = _rows(reader, tuple(reader.shape(value, side) for side in (0, 1)))
         same = all(torch.equal(*pair) for pair in zip(found.places, places, strict=True))
         if found.axis.root is not reader.nodes or not same:
             raise step.refuse(f"`{name}` is not one row for each node, which a reader needs.")

@@ -11,14 +11,17 @@ import copy
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -84,17 +87,74 @@ class Operation:
         """As in `aten.<name>`, without a trailing underscore."""
         return str(self.function._schema.name.split("::")[1]).rstrip("_")
 
-    @property
+    @cached_property
     def numbers(self) -> list[Number]:
         """The values that it takes."""
         return list(numbers_in((self.args, tuple(self.kwargs.values()))))
+
+
+HELD_BYTES = 1 << 27  # of values that operations make: further ones are made again when they are asked for
+
+
+@dataclass(eq=False)
+class Values:
+    """Every value of one run: what was given, and what operations make of it, made again when it is asked for."""
+
+    trace: Trace
+    like: list[torch.Tensor] = field(default_factory=list)  # of the same shape; of what was given, the value itself
+    held: dict[int, torch.Tensor] = field(default_factory=dict)  # of what is made, the latest
+    size: int = 0  # of these, in bytes
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        """The value itself."""
+        if self.trace.operations[number] is None:
+            return self.like[number]
+        if number not in self.held:
+            self._make(number)
+        return self.held[number]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.like)
+
+    def _make(self, wanted: int) -> None:
+        """Make a value of those that are there, each of those between no longer held than it is needed."""
+        operations, missing, waiting = self.trace.operations, set[int](), [wanted]
+        while waiting:
+            operation = operations[number := waiting.pop()]
+            if operation is not None and number not in missing and number not in self.held:
+                missing.add(number)
+                waiting += operation.numbers
+        uses = Counter(one for number in missing for one in getattr(operations[number], "numbers", ()))
+        known = {number: self.held[number] for number in uses if number in self.held}
+        for number in sorted(missing):
+            operation = operations[number]
+            assert operation is not None
+            given = dict(enumerate(known[one] if one in known else self.like[one] for one in operation.numbers))
+            found = run_again(self.trace, operation, given)
+            wider = self.trace.widened and found.is_floating_point()
+            known[number] = found.to(torch.float64) if wider else found
+            for one in operation.numbers:
+                uses[one] -= 1
+                if not uses[one]:
+                    known.pop(one, None)
+            self._hold(number, known[number])
+
+    def _hold(self, number: int, value: torch.Tensor) -> None:
+        self.held[number] = value
+        self.size += _bytes_of(value)
+        while self.size > HELD_BYTES and len(self.held) > 1:
+            self.size -= _bytes_of(self.held.pop(next(iter(self.held))))
+
+
+def _bytes_of(value: torch.Tensor) -> int:
+    return value.numel() * value.element_size() if value.layout == torch.strided else 0
 
 
 @dataclass(eq=False)
 class Trace:
     """Every value of one run, in order, and the operation that made each; None for what was given."""
 
-    values: list[torch.Tensor] = field(default_factory=list)
     operations: list[Operation | None] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     fields: dict[int, str] = field(default_factory=dict)  # the inputs among them
@@ -110,10 +170,22 @@ class Trace:
     batch: IntArray | None = None
     strangers: set[int] = field(default_factory=set)  # tensors of unknown origin
     output: Number = field(default_factory=lambda: Number(0))
+    widened: bool = False  # whether values are made in float64, where the model's own numbers are shorter
+
+    def __post_init__(self) -> None:
+        """No values yet."""
+        self.values = Values(self)
+
+    def shape(self, number: int) -> torch.Size:
+        """Of a value, which is not made for it."""
+        return self.values.like[number].shape
 
     def add(self, value: torch.Tensor, operation: Operation | None, kind: int) -> Number:
         """A value as it is now: later writes do not change it."""
-        self.values.append(_as_it_is(value) if value.layout == torch.strided else value.detach())
+        like = value.detach()
+        if operation is not None and like.layout == torch.strided:
+            like = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        self.values.like.append(like.clone() if operation is None and like.layout == torch.strided else like)
         self.operations.append(operation)
         self.kinds.append(kind)
         return Number(len(self.values) - 1)
@@ -141,15 +213,6 @@ class Trace:
         return max(found, key=lambda rows: int(rows.max(initial=-1)), default=None)
 
 
-def _as_it_is(value: torch.Tensor) -> torch.Tensor:
-    """A copy; of what is spread over a dimension only one slice."""
-    spread = tuple(
-        slice(0, 1) if size > 1 and not stride else slice(None)
-        for size, stride in zip(value.shape, value.stride(), strict=True)
-    )
-    return value.detach()[spread].clone().expand(value.shape)
-
-
 def _names_nodes(trace: Trace, number: int) -> bool:
     """Whether an index is made of ends of edges or pairs by nothing but choosing."""
     operation = trace.operations[number]
@@ -171,12 +234,12 @@ def nodes_named(trace: Trace, number: int) -> torch.Tensor | None:
         return None
     if operation.name in ("add", "sub"):
         (found,) = list(named.values())[:1]
-        return found.expand(trace.values[number].shape)
+        return found.expand(trace.shape(number))
     if operation.name == "sort":
         order = trace.values[inputs[0]].sort(dim=operation.args[1] if len(operation.args) > 1 else -1).indices
         return named[0].gather(operation.args[1] if len(operation.args) > 1 else -1, order)
     if operation.name in ("cat", "stack"):
-        unknown = {place: torch.full_like(trace.values[one], -1) for place, one in enumerate(inputs)}
+        unknown = {place: torch.full(trace.shape(one), -1) for place, one in enumerate(inputs)}
         named = unknown | named
     return run_again(trace, operation, named)
 
@@ -252,7 +315,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.known: dict[tuple[Any, ...], tuple[Number, int]] = {}
         self.wholes: dict[Any, tuple[Number, int]] = {}  # of each storage: the value that is all of it
         self.writes: dict[Any, int] = {}
-        self.alive: list[torch.Tensor] = []  # so that no storage is used twice
+        self.alive: list[Any] = []  # so that no two storages have one number
         for tensor in (*model.parameters(), *model.buffers()):
             self.bind(tensor, self.trace.add(tensor, None, PARAMETER))
         for name, tensor in inputs.items():
@@ -265,7 +328,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = _key(tensor)
         version = self.writes.get(key[0], 0)
         self.known[key] = number, version
-        self.alive.append(tensor)
+        strided = tensor.layout == torch.strided
+        held = StorageWeakRef(tensor.untyped_storage()) if strided else tensor  # type: ignore[no-untyped-call]
+        self.alive.append(held)
         if tensor.layout == torch.strided and _covers(tensor):
             self.wholes[key[0]] = number, version
 
@@ -348,14 +413,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         trace, size = self.trace, self.num_nodes
         if name in PRODUCTS:
             matrix, table = args[PRODUCTS[name] : PRODUCTS[name] + 2]
-            named = trace.kinds[matrix] == STRUCTURE and tuple(trace.values[matrix].shape) == (size, size)
+            named = trace.kinds[matrix] == STRUCTURE and tuple(trace.shape(matrix)) == (size, size)
         elif name in ("index_select", "index", "embedding"):
             table, indices = args[0], list(numbers_in(args[1:]))
             named = len(indices) == 1 and _names_nodes(trace, indices[0])
         else:
             return
-        value = trace.values[table]
-        if named and trace.kinds[table] == PARAMETER and value.dim() == 2 and len(value) == size:
+        shape = trace.shape(table)
+        if named and trace.kinds[table] == PARAMETER and len(shape) == 2 and shape[0] == size:
             trace.kinds[table] = FEATURE
             trace.learnt.add(table)
 
@@ -395,8 +460,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise refuse(operation.place, "writes into a tensor through two views, which cannot be followed.")
         sizes = list(target.shape), list(target.stride()), target.storage_offset()
         put = Operation(torch.ops.aten.as_strided_scatter.default, (whole[0], number, *sizes), {}, 0, operation.place)
-        shape, stride = self.trace.values[whole[0]].shape, self.trace.values[whole[0]].stride()
-        flat = torch.as_strided(target, shape, stride, 0)
+        like = self.trace.values.like[whole[0]]
+        flat = torch.as_strided(target, like.shape, like.stride(), 0)
         self.bind(flat, self.trace.add(flat, put, max(kind, self.trace.kinds[whole[0]])))
 
 
@@ -440,7 +505,7 @@ def user_line() -> str:
 
 
 def record(model: nn.Module, run: Callable[[], Any], inputs: dict[str, torch.Tensor], features: Iterable[str]) -> Trace:
-    """Run once, and again in float64 where the model's own numbers are shorter."""
+    """Run once; values are made again in float64 where the model's own numbers are shorter."""
     recorder = Recorder(model, inputs, features)
     wholes = [Whole(module, name) for name, module in model.named_modules() if own_reader(module)]
     for whole in wholes:
@@ -469,7 +534,7 @@ def record(model: nn.Module, run: Callable[[], Any], inputs: dict[str, torch.Ten
     trace.output = recorder.find(result)
     _refuse_unknown(trace)
     if result.dtype != torch.float64:
-        _replay_in_double(trace)
+        _widen(trace)
     return trace
 
 
@@ -487,7 +552,7 @@ def _refuse_unknown(trace: Trace) -> None:
                 "eval mode, or draw them outside of it.",
             )
         for stranger in trace.strangers.intersection(operation.numbers):
-            shape = tuple(trace.values[stranger].shape)
+            shape = tuple(trace.shape(stranger))
             raise refuse(
                 operation.place,
                 f"uses a tensor of shape {shape} that is neither a parameter, nor a buffer, nor a field of the data, "
@@ -495,23 +560,20 @@ def _refuse_unknown(trace: Trace) -> None:
             )
 
 
-def _replay_in_double(trace: Trace) -> None:
+def _widen(trace: Trace) -> None:
     """The same operations in float64: their sizes are this graph's, so they still fit."""
 
     def double(given: Any) -> Any:
-        if isinstance(given, torch.dtype) and given.is_floating_point:
-            return torch.float64
-        return given
+        return torch.float64 if isinstance(given, torch.dtype) and given.is_floating_point else given
 
+    trace.widened = True
     for number, operation in enumerate(trace.operations):
-        value = trace.values[number]
-        if operation is None:
-            trace.values[number] = value.to(torch.float64) if value.is_floating_point() else value
-            continue
-        operation.args = replace_in(operation.args, double)
-        operation.kwargs = {key: replace_in(part, double) for key, part in operation.kwargs.items()}
-        found = run_again(trace, operation, {})
-        trace.values[number] = found.to(torch.float64) if found.is_floating_point() else found
+        value = trace.values.like[number]
+        if operation is not None:
+            operation.args = replace_in(operation.args, double)
+            operation.kwargs = {key: replace_in(part, double) for key, part in operation.kwargs.items()}
+        elif value.is_floating_point():
+            trace.values.like[number] = value.to(torch.float64)
 
 
 def run_again(trace: Trace, operation: Operation, instead: dict[int, torch.Tensor]) -> torch.Tensor:
@@ -523,7 +585,7 @@ def run_again(trace: Trace, operation: Operation, instead: dict[int, torch.Tenso
         if not isinstance(part, Number):
             return part
         place += 1
-        tensor = instead.get(place, trace.values[part])
+        tensor = instead[place] if place in instead else trace.values[part]
         return tensor.clone() if place == 0 and operation.function._schema.is_mutable else tensor
 
     args = replace_in(operation.args, give)
@@ -532,4 +594,4 @@ def run_again(trace: Trace, operation: Operation, instead: dict[int, torch.Tenso
         result = operation.function(*args, **kwargs)
     found = result[operation.output] if isinstance(result, (tuple, list)) else result
     assert isinstance(found, torch.Tensor)
-    return found
+    return found.zero_() if operation.name in UNDEFINED and found.layout == torch.strided else found

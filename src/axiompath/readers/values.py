@@ -7,7 +7,7 @@ the expression as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +45,14 @@ class InRows(Sequence[torch.Tensor]):
     def __len__(self) -> int:
         """Of both graphs."""
         return 2
+
+
+def on_each(function: Callable[..., sparse.csr_array], *pairs: Any) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """function(*arguments) on both graphs, made once where all arguments, in pairs, are the same on both."""
+    first, second = zip(*pairs, strict=True)
+    made = function(*first)
+    alike = all(a is b or (not sparse.issparse(a) and np.array_equal(a, b)) for a, b in pairs)
+    return made, made if alike else function(*second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,14 +278,14 @@ def scaled(form: Form, axis: Axis, tables: tuple[FloatArray, FloatArray], *, of_
 def rule_times(rule: Rule, axis: Axis, factors: tuple[FloatArray, FloatArray], of_features: bool) -> Recorded:
     """A rule with each of its rows times a number."""
     if isinstance(rule, Recorded):
-        first, second = (scale_rows(one, own) for one, own in zip(rule.matrices, factors, strict=True))
-        return Recorded(rule.target, rule.source, (first, second), rule.of_features or of_features, rule.local)
+        found = on_each(scale_rows, rule.matrices, factors)
+        return Recorded(rule.target, rule.source, found, rule.of_features or of_features, rule.local)
     assert rule == Identity()
-    first, second = (
-        sparse.csr_array((own, np.arange(len(own)), np.arange(len(own) + 1)), shape=(len(own), len(own)))
-        for own in factors
-    )
-    return Recorded(axis, axis, (first, second), of_features, local=True)
+
+    def diagonal(own: FloatArray) -> sparse.csr_array:
+        return sparse.csr_array((own, np.arange(len(own)), np.arange(len(own) + 1)), shape=(len(own), len(own)))
+
+    return Recorded(axis, axis, on_each(diagonal, factors), of_features, local=True)
 
 
 def rule_of(term: Term) -> Recorded | None:

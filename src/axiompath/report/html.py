@@ -81,7 +81,7 @@ def build_explainer_report(
     page and left out. A rich Console as `progress` shows a bar. Each page begins with blame and undo, for at most a
     second per target, less if there are more than twenty; blame=False skips them.
     """
-    moved = explainer.moved()
+    moved = explainer.session.moved_rows().drop(columns="row")
     asked = moved.target.head(NUM_TARGETS).tolist() if targets is None else map(explainer.session.index.target, targets)
     wanted = list(dict.fromkeys(asked))
     seconds = min(1.0, ALL_SECONDS / max(len(wanted), 1))

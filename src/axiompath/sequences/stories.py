@@ -395,7 +395,7 @@ def _with_pairs(engine: PathEngine, wanted: Sequence[Target]) -> PathEngine:
 
 
 def _count_step(session: Session, before: str, after: str) -> StepCounts:
-    moved = session.moved()
+    moved = session.moved_rows()
     return StepCounts(
         before=before,
         after=after,
