@@ -117,6 +117,16 @@ class Values:
         """How many there are."""
         return len(self.like)
 
+    def add(self, value: torch.Tensor, *, made: bool) -> None:
+        """A value as it is now; what an operation made is held as long as there is room."""
+        strided = value.layout == torch.strided
+        if made and strided:
+            self.like.append(torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta"))
+            if self.size + _bytes_of(value) <= HELD_BYTES:
+                self._hold(len(self.like) - 1, _as_it_is(value))
+        else:
+            self.like.append(value.clone() if strided else value)
+
     def _make(self, wanted: int) -> None:
         """Make a value of those that are there, each of those between no longer held than it is needed."""
         operations, missing, waiting = self.trace.operations, set[int](), [wanted]
@@ -145,6 +155,15 @@ class Values:
         self.size += _bytes_of(value)
         while self.size > HELD_BYTES and len(self.held) > 1:
             self.size -= _bytes_of(self.held.pop(next(iter(self.held))))
+
+
+def _as_it_is(value: torch.Tensor) -> torch.Tensor:
+    """A copy; of what is spread over a dimension only one slice."""
+    spread = tuple(
+        slice(0, 1) if size > 1 and not stride else slice(None)
+        for size, stride in zip(value.shape, value.stride(), strict=True)
+    )
+    return value[spread].clone().expand(value.shape)
 
 
 def _bytes_of(value: torch.Tensor) -> int:
@@ -182,10 +201,7 @@ class Trace:
 
     def add(self, value: torch.Tensor, operation: Operation | None, kind: int) -> Number:
         """A value as it is now: later writes do not change it."""
-        like = value.detach()
-        if operation is not None and like.layout == torch.strided:
-            like = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-        self.values.like.append(like.clone() if operation is None and like.layout == torch.strided else like)
+        self.values.add(value.detach(), made=operation is not None)
         self.operations.append(operation)
         self.kinds.append(kind)
         return Number(len(self.values) - 1)
@@ -567,6 +583,8 @@ def _widen(trace: Trace) -> None:
         return torch.float64 if isinstance(given, torch.dtype) and given.is_floating_point else given
 
     trace.widened = True
+    trace.values.held.clear()
+    trace.values.size = 0
     for number, operation in enumerate(trace.operations):
         value = trace.values.like[number]
         if operation is not None:
