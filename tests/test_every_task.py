@@ -573,7 +573,7 @@ def test_scans_pages_stories_and_the_command_line_speak_of_it_too(place, kind, c
         ends = [f"{'value' if kind == 'value' else 'prob'}_{end}" for end in ("before", "after")]
         moved = explainer.moved().set_index("target").loc[frame.target]
         np.testing.assert_allclose(frame[ends].to_numpy(), moved[ends].to_numpy(), atol=1e-9)
-    assert ("of value" if kind == "value" else "of probability") in scan.blame().summary()
+    assert ("Total change in value" if kind == "value" else "Total change in probability") in scan.blame().summary()
     flip = {"classes": "to another class", "value": None}.get(kind, "to another answer")
     assert "to another" not in scan.summary if flip is None else flip in scan.summary
     assert scan.report(tmp_path / "scan.html").is_file()
