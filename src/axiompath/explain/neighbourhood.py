@@ -198,7 +198,7 @@ def lay_out(num_spots: int, edges: IntArray, hops: IntArray) -> FloatArray:
     """Places [num_spots, 2] between -1 and 1, by stress majorisation from rings."""
     if num_spots == 1:
         return np.zeros((1, 2))
-    ends = edges.T if len(edges) else np.zeros((2, 0), dtype=np.int64)
+    ends = edges.T.reshape(2, -1).astype(np.int32)  # the numbers that scipy 1.11 walks over
     links = sparse.csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(num_spots, num_spots))
     ideal = csgraph.shortest_path(links, directed=False, unweighted=True)
     far = ideal[np.isfinite(ideal)].max(initial=1.0)

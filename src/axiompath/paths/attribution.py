@@ -185,7 +185,7 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
 def _room_for(change: Change, t: int, found: PathSet) -> Products:
     """Where the products of a level go: a block for each suffix and state, none at the lowest."""
     held = change.steps.sets[t].held[found.levels[t].sets]
-    counts = COUNT_STATES[held] * np.int64(t != change.lowest_hop)
+    counts = COUNT_STATES[held].astype(np.int64) * (t != change.lowest_hop)
     ends = np.cumsum(counts)
     columns = int(change.network.layers[t].lay_out(inputs=True)[:, 2].sum())
     shape = int(ends[-1]) if len(ends) else 0, columns, whole_lanes(change.network.num_classes)
