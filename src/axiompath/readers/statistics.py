@@ -118,11 +118,19 @@ def _inner(step: Step) -> int | None:
 
 def _is_statistic(step: Step, place: int, other: int) -> bool:
     """Whether one input is a mean of the other over nodes, or, in a product, one over a deviation."""
-    trace, inner, start = step.reader.traces[1], step.inputs[place][1], step.inputs[other][1]
+    trace, start = step.reader.traces[1], step.inputs[other][1]
+    inner = {step.inputs[place][1]}
+    below = trace.operations[step.inputs[place][1]]
+    while below is not None and below.name in COMBINING:  # factors of columns stand between
+        features = [one for one in below.numbers if trace.kinds[one] == FEATURE]
+        if len(features) != 1:
+            break
+        inner.add(features[0])
+        below = trace.operations[features[0]]
     names, waiting, seen = set[str](), [start], set[int]()
     while waiting:
         number = waiting.pop()
-        if number == inner or number in seen:
+        if number in inner or number in seen:
             continue
         seen.add(number)
         operation = trace.operations[number]
