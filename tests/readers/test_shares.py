@@ -15,8 +15,23 @@ import axiompath
 from support.convolutions import ATTR, CONVOLUTIONS, EVOLUTIONS, TYPE, Convolutions, evolution, randomise
 from support.readings import PAIRS, Two, shares_of, snapshots, without_biases
 from support.repository import ROOT
+from support.settings import digest, setting
 
 SAME = 1e-9
+SETTINGS = np.load(ROOT / "tests" / "readers" / "shares_of_settings.npz")
+# Those readers divided shares otherwise, for reasons of their own: where messages are made on edges, their products,
+# maxima and biases were placed by hand. Sums are equal, as `test_shares_sum_to_the_change` shows.
+OTHERWISE = {
+    "AntiSymmetric 2 hops", "CG", "CG without edge features", "EG deviation", "Edge", "Edge mean", "FA backwards",
+    "FastRGCN sum", "FiLM", "FiLM max of relations", "FiLM of relations", "FiLM without activation", "GEN of edges",
+    "GINE", "GINE deviation", "GINE mean, backwards", "GPS of edges", "General attention of edges",
+    "General dots of both ends", "General of edges", "GraphConv max", "GraphConv min", "Hypergraph",
+    "Hypergraph mean of heads", "NN", "NN mean", "PNA", "PNA deep", "PNA deviation", "PNA deviation of senders",
+    "PNA max", "PNA of edges", "PNA towers", "PointGNN", "PointNet mean", "PointTransformer",
+    "PointTransformer of networks", "RGAT", "RGAT of edges", "RGAT within relations", "ResGated", "ResGated of edges",
+    "SAGE deviation", "Transformer of edges", "Transformer of edges, gated", "model EdgeCNN", "model PMLP",
+    "model PNA",
+}  # fmt: skip
 WRITTEN = np.load(ROOT / "tests" / "readers" / "shares.npz")
 
 
@@ -72,3 +87,15 @@ def test_shares_sum_to_the_change(name):
         found = explainer.attribute(target)
         scale = max(1.0, np.abs(found.logits_after).max())
         np.testing.assert_allclose(found.contributions.sum(0), found.delta_logits, rtol=0, atol=SAME * scale)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
+@pytest.mark.parametrize("name", sorted({*SETTINGS["names"].tolist()} - OTHERWISE))
+def test_random_settings_have_the_shares_that_were_written_down(name, seed):
+    """Of twenty settings of each convolution and model, a digest of all paths and shares, with all biases at 0."""
+    written, scale = SETTINGS["digests"][SETTINGS["names"].tolist().index(name), seed]
+    if np.isnan(written):
+        pytest.skip("it was not read then")
+    model, graphs = setting(name, seed)
+    found, ours = digest(axiompath.Explainer(model, *graphs))
+    np.testing.assert_allclose(found, written, rtol=0, atol=10 * SAME * max(scale, ours))
