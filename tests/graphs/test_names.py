@@ -292,7 +292,7 @@ def test_a_name_of_two_nodes_is_refused(call, saved_model, tmp_path):
     after = axiompath.save_graph(tmp_path / "after.npz", graph(IDS, NEW), NAMES[::-1])
     code, _, error = call("explain", saved_model, before, after, "-t", "Cid")
     assert code == 2
-    assert "got 'Cid', which the graphs give to the nodes 200 and 300" in error
+    assert "got 'Cid', which the nodes 200 and 300 have" in error
 
 
 @pytest.mark.parametrize("kind", ["arrays", "stored"])
@@ -386,7 +386,7 @@ def test_a_message_says_the_name(call, saved_model, tmp_path):
     code, _, error = call("explain", saved_model, *files, "-t", "Eve")
     assert (code, "got 'Eve', node 500, which `after` does not have" in error) == (2, True), error
     code, _, error = call("explain", saved_model, *files, "-t", "Cit")
-    assert "got 'Cit'; there are 'Cid'" in error
+    assert "got 'Cit', and no node is called that; they are called 'Cid'" in error
 
 
 def test_classes_of_a_graph_are_taken_where_they_fit_the_model(model, tmp_path):
