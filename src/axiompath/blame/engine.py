@@ -382,18 +382,26 @@ class ModelEvaluator:
     def _by_part(self, root: Root, players: Players, field: ReceptiveField) -> Evaluator | None:
         """The user's model on a part of the graph; None where it answers otherwise there than on the whole.
 
-        Random subsets of all changes are tried, so that one out of sight which matters all the same is noticed.
+        Random subsets of all changes are tried, so that one out of sight which matters all the same is noticed. Sizes
+        of copies side by side depend on how many there are, so a model that uses sizes is run on the whole.
         """
-        whole = self._whole(players, root.new)
-        num_players = whole.field.num_players
+        num_players = self._whole(players, root.new).field.num_players
         trials = np.random.default_rng(0).random((NUM_TRIALS, num_players)) < 0.5
         trials = np.concatenate([_both_ends(num_players), trials])
-        run = partial(self._part(field).run, self._place(root, field))
-        try:
-            found = run(trials[:, np.searchsorted(whole.field.rows, field.rows)])
-        except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all
-            return None
-        return run if _agree(found, whole.run(self._place(root, whole.field), trials), AGREEMENT) else None
+        place, ordered = self._place(root, field), self.network is None
+        for own in (self.own.precise, self.own.as_given):
+            part = OwnEvaluator(own, field, False, ordered=ordered)
+            whole = replace(self._precise(players, root.new, whole=True), own=own)
+            whole = whole if own is self.own.precise else replace(whole, kept=None)
+            try:
+                found = part.run(place, trials[:, np.searchsorted(whole.field.rows, field.rows)])
+                expected = whole.run(self._place(root, whole.field), trials)
+            except (InputError, RuntimeError, IndexError, ValueError):  # not in float64, or not on a part
+                continue
+            tolerance = DOUBLE_AGREEMENT if own.double else CLOSE_AGREEMENT if own.widened else AGREEMENT
+            agrees = not own.uses_sizes and _agree(found, expected, tolerance)
+            return partial(self._part(field).run, place) if agrees else None
+        return None
 
 
 def _both_ends(num_changes: int) -> BoolArray:
