@@ -13,6 +13,7 @@ from torch_geometric.nn import GCNConv
 import axiompath
 from axiompath.errors import InputError, Notice
 from axiompath.paths.exits import share_exits
+from axiompath.readers import trace
 from support.temporal import MODELS, STEPS, EvolveGCN, GConvGRU, make, suited, unrolled
 from support.windows import NUM_FEATURES, WIDTH, literal_exits, random_dates
 
@@ -53,6 +54,38 @@ def check_window(name, seed, *, literal=False):
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_cell_is_read_exactly(name):
     assert sum(check_window(name, seed) for seed in (1, 2)) > 0
+
+
+def test_the_operations_that_are_made_again_grow_as_the_steps_do(monkeypatch):
+    monkeypatch.setattr(trace, "HELD_BYTES", 1 << 14)
+    made, again = [], trace.run_again
+
+    def run_again(*given):
+        made.append(given[1].name)
+        return again(*given)
+
+    monkeypatch.setattr(trace, "run_again", run_again)
+    days, model, counts = random_dates(np.random.default_rng(0), 13), make("GConvGRU", 0), []
+    for steps in (3, 12):
+        made.clear()
+        axiompath.Explainer(model, days[:steps], days[1 : steps + 1], output="value")
+        counts.append(len(made))
+    assert counts[1] < 5 * counts[0]
+
+
+def test_a_tensor_made_by_a_shape_needs_nothing_of_what_has_it(monkeypatch):
+    monkeypatch.setattr(trace, "HELD_BYTES", 0)
+    x, model = torch.ones(5, 3), nn.Linear(3, 2)
+
+    def run():
+        h = torch.tanh(model(x))
+        return torch.ones_like(h) + h.new_zeros(4, 2).sum()
+
+    found = trace.record(model, run, {"x": x}, {"x"})
+    made, again = [], trace.run_again
+    monkeypatch.setattr(trace, "run_again", lambda *given: made.append(given[1].name) or again(*given))
+    assert torch.equal(found.values[found.output], torch.ones(5, 2, dtype=torch.float64))
+    assert sorted(made) == ["add", "new_zeros", "ones_like", "sum"]
 
 
 @pytest.mark.slow

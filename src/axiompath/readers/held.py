@@ -148,7 +148,7 @@ class _Making:
                         needed.append(np.arange(self.snapshots[0].num_nodes))
                     elif term.base == base:
                         needed += [self._senders(one, self.rows[number]) for one in self.matrices(term)]
-                found = np.unique(np.concatenate(needed))
+                found = np.flatnonzero(np.bincount(np.concatenate(needed)))
                 self.rows[base] = self.same_rows.setdefault(found.tobytes(), found)
 
     @staticmethod

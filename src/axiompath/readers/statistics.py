@@ -107,7 +107,7 @@ def _inner(step: Step) -> int | None:
     """The input that each element of the result is made of, beside numbers of its graph, if there is such a one."""
     reader = step.reader
     for place in step.features:
-        same = all(reader.tensor(step.inputs[place], i).shape == shape for i, shape in enumerate(step.shapes))
+        same = all(reader.shape(step.inputs[place], i) == shape for i, shape in enumerate(step.shapes))
         if not same or (step.name == "div" and place == 1):
             continue
         others = [i for i in step.features if i != place]

@@ -82,7 +82,7 @@ class Operation:
     output: int  # which of its outputs the value is
     place: str  # file and line of the user's model
 
-    @property
+    @cached_property
     def name(self) -> str:
         """As in `aten.<name>`, without a trailing underscore."""
         return str(self.function._schema.name.split("::")[1]).rstrip("_")
@@ -91,6 +91,11 @@ class Operation:
     def numbers(self) -> list[Number]:
         """The values that it takes."""
         return list(numbers_in((self.args, tuple(self.kwargs.values()))))
+
+    @property
+    def needed(self) -> list[Number]:
+        """Those of them whose numbers matter, not their shape alone."""
+        return [] if self.name in SHAPES_ONLY else self.numbers
 
 
 HELD_BYTES = 1 << 27  # of values that operations make: further ones are made again when they are asked for
@@ -113,6 +118,14 @@ class Values:
             self._make(number)
         return self.held[number]
 
+    def shaped(self, number: int) -> torch.Tensor:
+        """Something of the shape and type of a value, which is not made for it."""
+        like = self.like[number]
+        if not like.is_meta:
+            return self[number]
+        wider = self.trace.widened and like.is_floating_point()
+        return torch.zeros((), dtype=torch.float64 if wider else like.dtype).expand(like.shape)
+
     def __len__(self) -> int:
         """How many there are."""
         return len(self.like)
@@ -134,17 +147,17 @@ class Values:
             operation = operations[number := waiting.pop()]
             if operation is not None and number not in missing and number not in self.held:
                 missing.add(number)
-                waiting += operation.numbers
-        uses = Counter(one for number in missing for one in getattr(operations[number], "numbers", ()))
+                waiting += operation.needed
+        uses = Counter(one for number in missing for one in getattr(operations[number], "needed", ()))
         known = {number: self.held[number] for number in uses if number in self.held}
         for number in sorted(missing):
             operation = operations[number]
             assert operation is not None
-            given = dict(enumerate(known[one] if one in known else self.like[one] for one in operation.numbers))
+            given = dict(enumerate(known[one] if one in known else self.like[one] for one in operation.needed))
             found = run_again(self.trace, operation, given)
             wider = self.trace.widened and found.is_floating_point()
             known[number] = found.to(torch.float64) if wider else found
-            for one in operation.numbers:
+            for one in operation.needed:
                 uses[one] -= 1
                 if not uses[one]:
                     known.pop(one, None)
@@ -154,7 +167,8 @@ class Values:
         self.held[number] = value
         self.size += _bytes_of(value)
         while self.size > HELD_BYTES and len(self.held) > 1:
-            self.size -= _bytes_of(self.held.pop(next(iter(self.held))))
+            oldest = next(one for one in self.held if one != self.trace.output or one == number)
+            self.size -= _bytes_of(self.held.pop(oldest))
 
 
 def _as_it_is(value: torch.Tensor) -> torch.Tensor:
@@ -603,7 +617,8 @@ def run_again(trace: Trace, operation: Operation, instead: dict[int, torch.Tenso
         if not isinstance(part, Number):
             return part
         place += 1
-        tensor = instead[place] if place in instead else trace.values[part]
+        known = trace.values.shaped if operation.name in SHAPES_ONLY else trace.values.__getitem__
+        tensor = instead[place] if place in instead else known(part)
         return tensor.clone() if place == 0 and operation.function._schema.is_mutable else tensor
 
     args = replace_in(operation.args, give)

@@ -197,7 +197,8 @@ class Value:
 
     def listed(self, side: int) -> IntArray:
         """The rows that it takes."""
-        return np.unique(self.rows(side) if self.table_rows is None else self.table_rows[side])
+        rows = self.rows(side).reshape(-1) if self.table_rows is None else self.table_rows[side]
+        return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
 
     def expanded(self, shapes: tuple[torch.Size, torch.Size]) -> Value:
         """Broadcast to these shapes."""
