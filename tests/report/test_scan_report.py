@@ -303,7 +303,7 @@ def test_the_page_says_what_the_survey_found(page, survey):
     assert survey.scan.summary in text
     assert "Total change in probability of those explained: " in text
     flips = survey.rows["before"] != survey.rows["after"]
-    largest = survey.briefs[min(row for row in survey.briefs if flips[row])]
+    largest = min((brief for row, brief in survey.briefs.items() if flips[row]), key=lambda brief: brief.rank)
     assert page.inner_text("#lead p >> nth=0") == largest.headline
     assert page.inner_text("#lead p >> nth=1") == f"{largest.cause} {largest.remedy}"
     heads = page.locator("#statements > li .head b").all_inner_texts()

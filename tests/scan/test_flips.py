@@ -32,8 +32,8 @@ def test_every_flip_has_its_brief(explainer, tmp_path):
     flipped = moved[find_flipped(moved)]
     found = scan.flips()
     assert found.num_flipped == found.num_reached == len(found.flips) == len(flipped) > 2
-    assert [brief.target for brief in found.flips] == flipped.target.tolist()
-    assert [brief.name for brief in found.flips] == flipped.name.tolist()
+    assert {brief.target: brief.name for brief in found.flips} == dict(zip(flipped.target, flipped.name, strict=True))
+    assert [brief.rank for brief in found.flips] == sorted(brief.rank for brief in found.flips)
     assert 0 < found.by_time <= found.moved * 1.5
     assert found.changes["edge expired"] == (scan.changes().kind == "edge expired").sum()
     table = pd.read_parquet(scan.folder / "flips.parquet")

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import axiompath
 from axiompath import watch_events
@@ -47,7 +48,7 @@ def planted_log(seed, cause):
 
 
 def read_largest(folder):
-    """The step at which most flips were, as a program reads it: its summary, and the sentences of the front page."""
+    """The first step of those with the most flips, as a program reads it: its summary, and the front page's words."""
     steps = sorted((folder / "steps").glob("*/summary.json"))
     held = [json.loads(path.read_text()) for path in steps]
     worst = max(held, key=lambda one: one["num_flipped"])
@@ -66,18 +67,24 @@ def test_the_planted_cause_is_named(seed, cause, kind, reason, tmp_path):
     log, labels, planted = planted_log(seed, cause)
     done = watch_events(log, tmp_path / "w", labels, every="30D", window="30D", top=1, workers=1, flip_seconds=600)
     worst, text = read_largest(done.folder)
-    assert done.progress.steps[done.largest - 1].after == "2024-08-28"  # the window of the days 210 to 240
+    counts = [(step.num_flipped, step.moved_by) for step in done.progress.steps]
+    assert counts[done.largest - 1] == max(counts)
+    place = [step.after for step in done.progress.steps].index("2024-08-28")  # the window of the days 210 to 240
+    assert counts[place][0] == worst["num_flipped"] == max(counts)[0]
     (mine,) = [brief for brief in worst["flips"] if brief["name"] == planted]
     first = max(mine["causes"], key=lambda one: one["share"])
     assert (first["node_name"], first["kind"], first["reason"]) == (planted, kind, reason)
     assert first["share"] > 0.5 * (mine["after"] - mine["before"])
     assert f"{planted} went from" in text.split("Over time")[0]  # what the page says first
     if len(worst["flips"]) == 1:
-        assert ("of the change of its flips is due only to time" in text) == (cause == "silence")
-    brief = next(brief for brief in done.scan(done.largest).flips().flips if brief.name == planted)
+        assert (worst["by_time"] > 0.5 * worst["moved"]) == (cause == "silence")
+    by_time = "of the change of its flips is due only to time"
+    assert (by_time in text.split("Over time")[0]) == (done.progress.steps[done.largest - 1].by_time >= 0.005)
+    brief = next(brief for brief in done.scan(place + 1).flips().flips if brief.name == planted)
     assert brief.undo.restored
-    explainer = axiompath.Explainer(
-        axiompath.load_model(done.folder / "model"), *done.snapshots[done.largest - 1 : done.largest + 1]
-    )
+    explainer = axiompath.Explainer(axiompath.load_model(done.folder / "model"), *done.snapshots[place : place + 2])
     logits = explainer.what_if(brief.target, undo=list(brief.undo.changes))  # what is to be undone does it
     assert int(np.argmax(logits)) == brief.class_before
+    without = torch.softmax(torch.as_tensor(np.ravel(logits)), dim=0)[brief.class_after]
+    assert brief.undo.after == pytest.approx(float(without), abs=1e-6)
+    assert brief.remedy.startswith("Keeping " if brief.undo.num_expired == brief.undo.num_changes else "Undo ")

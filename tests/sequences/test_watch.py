@@ -3,6 +3,7 @@
 import html
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,11 @@ import axiompath
 from axiompath import InputError, read_watch, watch_events
 from axiompath.errors import Notice
 from axiompath.files.small_gnns import NodeGNN
+from axiompath.report.watch_page import build_page
+from axiompath.scan.scan import Scan
 from axiompath.sequences.label_features import LabelFeatures, is_shown
 from axiompath.sequences.training import LEAST_LABELLED, MOST_LEARNT, describe_training, networks_for
+from axiompath.sequences.watch_folder import WatchedStep, describe_time
 
 QUICK = {"top": 1, "workers": 1, "flip_seconds": 600, "src": "who", "dst": "whom", "time": "at"}
 
@@ -50,7 +54,7 @@ def test_a_list_of_events_becomes_a_report(watched):
         "is right for",
         "does not say that the answer is right",
         "Over 3 steps",
-        "Largest step, ",
+        "Largest step (most flips), ",
     ):
         assert words in text
     page = watched.report.read_text()
@@ -271,6 +275,49 @@ def test_labels_that_are_names_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"at most 1,000 classes \(got 1,001\); is another column the label"):
         watch_events(events(420), tmp_path / "a", names, every=100, window=300, **QUICK)
     assert not (tmp_path / "a").exists()
+
+
+read = Scan.flips
+
+
+def step_of(**given):
+    """A watched step with these figures."""
+    return WatchedStep("a", "b", 1, 0, 9, 9, edges_expired=1, num_explained=9, score=None, **given)
+
+
+def test_what_is_said_of_some_flips_says_of_which():
+    told = describe_time(step_of(num_flipped=787, num_reached=21, by_time=0.95), "8")
+    assert told.startswith("Of the 21 of 787 flips that were examined, 95% of the change is due only to time")
+    assert describe_time(step_of(num_flipped=2, num_reached=2, by_time=0.95), "8").startswith(
+        "95% of the change of its"
+    )
+    assert describe_time(step_of(num_flipped=2, num_reached=2, by_time=3.6), "all").startswith("More than all of the")
+
+
+def watch_of(held, *steps):
+    """A watch with these steps."""
+    return replace(held, progress=replace(held.progress, steps=steps))
+
+
+def test_the_largest_step_is_that_with_the_most_flips(watched):
+    """Not with the largest share; among equals that which moved the most."""
+    one, two, three = (step_of(num_flipped=flips, num_reached=0, moved_by=by) for flips, by in ((7, 1), (9, 1), (9, 2)))
+    assert watch_of(watched, replace(one, num_predicted=8), two, three).largest == 3
+    assert "Largest step (most flips), a to b: 9 of 9 nodes" in watch_of(watched, one, two).findings[0]
+
+
+def test_a_flip_between_two_equals_is_not_the_first_that_is_told(watched):
+    tie = step_of(num_flipped=3, num_reached=3, answer="It was a tie.", is_tie=True)
+    clear = replace(tie, before="c", after="d", num_flipped=1, num_reached=1, answer="It was clear.", is_tie=False)
+    told = watch_of(watched, tie, clear).findings
+    assert told[1].startswith("A clearer flip, c to d: It was clear.")
+    assert told[2] == "Its largest flip: It was a tie."
+
+
+def test_flips_that_nobody_examined_are_listed_as_well(watched, monkeypatch):
+    monkeypatch.setattr(Scan, "flips", lambda scan: replace(read(scan), flips=(), others=()))
+    page = html.unescape(build_page(watched, {}))
+    assert page.count("not examined in the time given") == watched.to_frame().num_flipped.sum() > 0
 
 
 def test_a_poor_model_is_said_to_be_one():

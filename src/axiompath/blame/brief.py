@@ -40,9 +40,12 @@ WORTH_OPENING, WORTH_NAMING = 0.1, 0.03  # of what the prediction moved by
 WORTH_APART = 0.25  # of what its group did: a part that did less is not named by itself
 MOST_FREE = 40  # single changes among which the fewest to undo are searched
 MOST_EVALUATIONS = 1000  # of that search
-MOST_LISTED = 50  # ids of a cause, or of what is to be undone, that a brief lists
+MOST_LISTED = 50  # ids of a cause that a brief lists
+MOST_UNDONE = 1000  # ids of what is to be undone
+MOST_TOLD = 3  # changes to undo that a sentence names one by one
 NAMED_ENDS = 3  # of the edges to undo
 WORTH_A_WORD, OPPOSED = 0.05, 0.3  # of what a prediction moved by: a second cause, and what held it back
+TIE = 0.01  # between two classes, by so much in probability
 SMALL = 0.05  # a move whose causes two digits would not tell from nothing
 ENOUGH = 0.8  # of what a prediction moved by: how many causes account for it is counted
 PLACE_ELSEWHERE, NOBODY = "elsewhere", -1
@@ -83,11 +86,15 @@ class Cause:
 class LeastUndo:
     """What to undo to have the old answer back."""
 
+    partial: ClassVar[bool] = True  # scans of release 0.3 did not say what it is afterwards
+
     words: Text
     changes: tuple[Count, ...]  # ids, the first of them
     num_changes: Count
     restored: bool  # whether the user's own model gives the old answer without them
     proved: bool  # whether no fewer changes do
+    after: Finite | None = None  # the probability of the new class, or the value, without them
+    num_expired: Count = 0  # of them: what cannot be undone in the events, but kept with a longer window
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +120,17 @@ class Brief(Saved):
     def moved(self) -> float:
         """By how much."""
         return self.after - self.before
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether its answer changed, and was nearly as probable as the other before and after."""
+        flipped = self.class_before != self.class_after and self.output.kind != VALUE
+        return flipped and all(abs(2.0 * end - 1.0) < TIE for end in (self.before, self.after))
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """The order of flips everywhere: the largest change of probability first, ties after all others."""
+        return self.is_tie, -abs(self.moved)
 
     @property
     def by_time(self) -> float:
@@ -141,11 +159,12 @@ class Brief(Saved):
         who = f"The prediction for {self.name}" if self.unit == UNIT_OF[LINKS] else self.name
         if self.class_before == self.class_after:
             return f"{who} stayed {new}: its probability {went}."
-        return f"{who} went from {old} to {new}: the probability of {new} {went}."
+        tie = ", close to a tie before and after" * self.is_tie
+        return f"{who} went from {old} to {new}: the probability of {new} {went}{tie}."
 
     @property
     def cause(self) -> str:
-        """What did most of it, and what held it back by much, in a sentence."""
+        """What did most of it, what held it back by much, and what all others did together, in a sentence."""
         if not self.causes:
             return "No change reaches it."
         size = abs(self.moved)
@@ -153,12 +172,13 @@ class Brief(Saved):
         first = with_it[:1] + [one for one in with_it[1:] if abs(one.share) >= WORTH_A_WORD * size]
         against = [one for one in self.causes if one.share * self.moved < 0 and abs(one.share) >= OPPOSED * size][:1]
         digits = 1 - math.floor(math.log10(size)) if 0 < size < SMALL else 2
-        shown = show_apart([cause.share for cause in first + against], min(digits, MOST_DIGITS), "f")
-        told = [
-            f"{one.words} ({'+' * (one.share > 0)}{share})" for one, share in zip(first + against, shown, strict=True)
-        ]
+        shares = [cause.share for cause in first + against]
+        shown = [f"{'+' * (float(share) > 0)}{share}" for share in show_apart(shares, min(digits, MOST_DIGITS), "f")]
+        told = [f"{one.words} ({share})" for one, share in zip(first + against, shown, strict=True)]
         back = f", against {told[-1]}" if against else ""
-        return f"Because of {' and '.join(told[: len(first)])}{back}."
+        rest = f"{self.moved - sum(shares):+.{min(digits, MOST_DIGITS)}f}"
+        others = f", and others: {rest}" * (len(self.causes) > len(shares) and float(rest) != 0)
+        return f"Because of {' and '.join(told[: len(first)])}{back}{others}."
 
     @property
     def remedy(self) -> str:
@@ -167,8 +187,18 @@ class Brief(Saved):
             return ""
         if not self.undo.restored:
             return self.undo.words or "No set of changes was found whose undoing gives the old answer back."
-        fewest = "nothing smaller does" if self.undo.proved else "a smaller set may exist"
-        return f"Undo {self.undo.words}, and it is {self.class_name(self.class_before)} again ({fewest})."
+        undo, old, new = self.undo, self.class_name(self.class_before), self.class_name(self.class_after)
+        fewest = "nothing smaller does" if undo.proved else "a smaller set may exist"
+        if undo.num_expired == undo.num_changes > 0:
+            what = f"Keeping {undo.words} (for example with --window all) makes it {old} again"
+        else:
+            kept = " (keeping what expired, for example with --window all)" * (undo.num_expired > 0)
+            what = f"Undo {undo.words}{kept}, and it is {old} again"
+        now = ""
+        if undo.after is not None:
+            _, shown = show_apart([self.after, undo.after], 2, "f")
+            now = f": the probability of {new} is then {shown}"
+        return f"{what}{now} ({fewest})."
 
     def summary(self) -> str:
         """Headline, cause and remedy."""
@@ -284,10 +314,14 @@ class _Briefing:
                 if 0 < len(inside.chosen) < len(wide):
                     chosen, proved = np.sort(inside.chosen), len(inside.chosen) == 1
         ids = evaluator.changes.id.to_numpy()[chosen].tolist()
+        without = float(self.predicted(evaluator.own(tries.applied(chosen[None])))[0]) if restored else None
         words = self.changes.list(chosen) if restored else ""
         if not restored and evaluator.elapsed is not None and not goal.reached(self.start[None])[0]:
             words = kinds_of.TIME_ALONE
-        return LeastUndo(words, tuple(ids[:MOST_LISTED]), len(ids), restored, bool(proved and restored))
+        return LeastUndo(
+            words, tuple(ids[:MOST_UNDONE]), len(ids), restored, bool(proved and restored), without,
+            int(np.isin(self.changes.kinds[chosen], (kinds_of.EDGE_EXPIRED, kinds_of.NODE_EXPIRED)).sum()),
+        )  # fmt: skip
 
     def _by_groups(self, groups: list[IntArray], values: FloatArray, goal: UndoGoal) -> IntArray | None:
         """Of the subsets of the groups whose undoing does it: the one of the fewest changes."""
@@ -409,7 +443,7 @@ class Changes:
 
     def list(self, places: IntArray) -> str:
         """Several: each by itself where they are few, else by group, with the ends of edges that are not all."""
-        if len(places) <= 3:
+        if len(places) <= MOST_TOLD:
             return " and ".join(map(self.one, places.tolist()))
         parts = [(group[np.isin(group, places)], group) for group in self.group()]
         parts = sorted((part for part in parts if len(part[0])), key=lambda part: -len(part[0]))

@@ -80,12 +80,14 @@ def describe_lead(pages: Sequence[dict[str, Any]]) -> list[Any]:
     return [f"{page['headline']}.", " ".join(filter(None, why)), place]
 
 
-def describe_brief(brief: Brief) -> dict[str, Any]:
-    """The same out of what a scan knows of a flip: exact shares of groups of changes."""
+def describe_brief(brief: Brief, to_undo: Sequence[str]) -> dict[str, Any]:
+    """The same out of what a scan knows of a flip: exact shares of groups of changes; each change to undo in words."""
     shown = brief.causes[:MAX_CHANGES]
     return {
         "undo": brief.remedy or None,
         "proved": brief.undo is not None and brief.undo.proved,
+        "to_undo": list(to_undo),
+        "to_undo_more": 0 if brief.undo is None else brief.undo.num_changes - len(to_undo),
         "blame": [
             {"name": cause.words, "share": number(cause.share), "error": 0.0, "carried": []} for cause in shown
         ],

@@ -6,6 +6,10 @@ const drawHappened = (page) => {
   if (!happened) return;
   $("undo").textContent = happened.undo ?? "";
   $("undo").hidden = $("undo-title").hidden = !happened.undo;
+  const single = happened.to_undo ?? [], left = happened.to_undo_more ?? 0;
+  $("to-undo").hidden = !single.length;
+  $("to-undo").replaceChildren(el("summary", {}, `These changes one by one (${count(single.length + left)})`),
+    el("ul", { class: "parts" }, ...single.map((words) => el("li", {}, words)), ...(left ? [el("li", {}, `and ${count(left)} more`)] : [])));
   $("blame-note").textContent = happened.note;
   $("differs").textContent = happened.differs ?? "";
   const steps = happened.blame ? [...happened.blame] : [];

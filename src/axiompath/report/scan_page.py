@@ -107,7 +107,9 @@ def describe_row(survey: Survey, row: int, explanation: Explanation) -> dict[str
     page = describe_target([explanation])
     brief = survey.briefs.get(row)
     if brief is not None:
-        page["happened"] = describe_brief(brief)
+        ids = () if brief.undo is None or survey.moves is None else brief.undo.changes
+        words = [] if survey.moves is None else survey.moves.units.words.iloc[list(ids)].tolist()
+        page["happened"] = describe_brief(brief, words)
     if len(explanation.paths):
         page["around"] = describe_neighbourhood(
             gather(explanation, see_paths(explanation, survey), explanation.node_names)
@@ -168,8 +170,8 @@ def describe_largest(survey: Survey) -> list[Any]:
     """The sentences that the page opens with: the largest flip, else the largest move; and the row that it is."""
     if survey.briefs:
         before, after = survey.rows["before"], survey.rows["after"]
-        # Rows are in order of how far predictions moved.
-        row = min([row for row in survey.briefs if before[row] != after[row]] or survey.briefs)
+        flips = [row for row in survey.briefs if before[row] != after[row]]
+        row = min(flips or survey.briefs, key=lambda row: survey.briefs[row].rank)
         brief = survey.briefs[row]
         return [brief.headline, " ".join(filter(None, [brief.cause, brief.remedy])), row]
     first = next(iter(survey.scan), None)

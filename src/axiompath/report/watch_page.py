@@ -10,11 +10,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..blame.brief import Brief
+import numpy as np
+import pandas as pd
+
+from ..blame.brief import MOST_TOLD, Brief
+from ..explain.moved import find_flipped
+from ..graphs.places import Target
 from ..outputs import show_apart
 from ..scan.flips import WORTH_A_LOOK
 from ..sequences.training import describe_training, describe_warning, training_table
-from ..sequences.watch_folder import STEP_FOLDER, Watch, WatchedStep
+from ..sequences.watch_folder import LARGEST, LIMIT, STEP_FOLDER, Watch, WatchedStep
 from ..storage.writing import write_text
 from .document import Answer, Answers, Block, Cell, Column, Details, Prose, Row, Strip, Strips, Table, render_document
 
@@ -66,7 +71,7 @@ def _see(found: Watch, number: int, important: Mapping[str, float]) -> Iterator[
         return
     for flips in (summary.flips, summary.others):
         some = [Seen(number, brief, _weight(brief, important)) for brief in flips]
-        yield from sorted(some, key=lambda one: (-one.weight, -one.weight * abs(one.brief.moved)))
+        yield from sorted(some, key=lambda one: (-one.weight, *one.brief.rank))
 
 
 def _weight(brief: Brief, important: Mapping[str, float]) -> float:
@@ -90,7 +95,7 @@ def _strips(steps: tuple[WatchedStep, ...]) -> Block:
         Strip("edges expired", [step.edges_expired for step in steps], "lost"),
     ]
     note = "Each column is a step; moved by: the probability or value, summed over predictions."
-    return Strips("Over time", [step.after for step in steps], rows, note)
+    return Strips("Over time", [step.after for step in steps], [row for row in rows if any(row.values)], note)
 
 
 def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
@@ -98,20 +103,24 @@ def _answers(found: Watch, seen: list[Seen]) -> Iterator[Block]:
     for number, step in enumerate(found.progress.steps, 1):
         some = [one for one in seen if one.step == number][:WORTH_A_LOOK]
         lines = [
-            Answer(one.brief.headline, [one.brief.cause, *([one.brief.remedy] if one.brief.remedy else [])],
+            Answer(one.brief.headline, list(filter(None, [one.brief.cause, _remedy(one.brief)])),
                    _page_of(number, one.brief))
             for one in some
         ]  # fmt: skip
-        of = "" if step.is_whole else f" of {step.looked_at}"
-        by_time = f" {min(step.by_time, 1.0):.0%} of the change{of} is due only to time." * (
-            step.num_flipped > 0 and step.by_time >= LEAST_BY_TIME
-        )
+        by_time = f" {step.due_to_time}." * (step.num_flipped > 0 and step.by_time >= LEAST_BY_TIME)
         left = step.num_flipped - step.num_reached
         missed = f" For {left:,} there was no time to find what did them." * (left > 0)
         note = f"{step.num_flipped:,} of {step.num_predicted:,} went to another {found.answer}.{by_time}{missed}"
         note += f" {step.causes}" * bool(step.causes)
-        largest = "Largest step: " * (number == found.largest)
+        note += f" {LIMIT}" * any(one.brief.remedy for one in some)
+        largest = f"{LARGEST}: " * (number == found.largest)
         yield Answers(f"{largest}{step.before} → {step.after}", lines, note, _page_of(number))
+
+
+def _remedy(brief: Brief) -> str:
+    """What would undo it, and where all of that is listed."""
+    many = brief.undo is not None and brief.undo.num_changes > MOST_TOLD
+    return f"{brief.remedy} Its page lists all {brief.undo.num_changes:,}." if brief.undo and many else brief.remedy
 
 
 def _movers(seen: list[Seen]) -> Block:
@@ -132,8 +141,8 @@ def _movers(seen: list[Seen]) -> Block:
 
 
 def _flips(found: Watch, seen: list[Seen]) -> Block:
-    """All flips by name, the largest first."""
-    flipped = sorted((one for one in seen if one.brief.undo is not None), key=lambda one: -abs(one.brief.moved))
+    """All flips by name, the largest first; then those that were not examined, by how far they moved."""
+    flipped = sorted((one for one in seen if one.brief.undo is not None), key=lambda one: one.brief.rank)
     rows: list[Row] = []
     for one in flipped[:MOST_LISTED]:
         brief = one.brief
@@ -143,6 +152,8 @@ def _flips(found: Watch, seen: list[Seen]) -> Block:
             f"{brief.class_name(brief.class_before)} → {brief.class_name(brief.class_after)}",
             Cell(f"{before} → {after}", value=abs(brief.moved)), brief.causes[0].words if brief.causes else "",
         ])  # fmt: skip
+    others = _not_examined(found, {(one.step, one.brief.target) for one in flipped})
+    rows += others[: MOST_LISTED - len(rows)]
     columns = [
         Column("Name"),
         Column("Step to"),
@@ -150,8 +161,29 @@ def _flips(found: Watch, seen: list[Seen]) -> Block:
         Column("Probability", number=True),
         Column("First cause"),
     ]
-    note = f"The {MOST_LISTED:,} largest of {len(flipped):,}." if len(flipped) > MOST_LISTED else ""
+    every = len(flipped) + len(others)
+    note = f"The first {MOST_LISTED:,} of {every:,}; the page of a step has all of its flips. " * (every > MOST_LISTED)
+    note += "In order of the change of probability, those that are close to a tie and those not examined last."
     return Table("Flips of all steps", columns, rows, note)
+
+
+def _not_examined(found: Watch, examined: set[tuple[int, Target]]) -> list[Row]:
+    """Flips of which nobody knows yet what did them."""
+    tables = []
+    for number in range(1, len(found) + 1):
+        table = found.scan(number).moved()
+        flips = table[find_flipped(table)]
+        left = np.array([(number, target) not in examined for target in flips.target], dtype=np.bool_)
+        tables.append(flips[left].assign(step=number))
+    every = pd.concat(tables).sort_values("kl", ascending=False, kind="stable")
+    rows: list[Row] = []
+    for _, one in every.iterrows():
+        ends = [str(one.get(f"class_{end}_name", one.get(f"class_{end}", ""))) for end in ("before", "after")]
+        rows.append([
+            Cell(str(one["name"]), _page_of(one.step)), found.progress.steps[one.step - 1].after, " → ".join(ends),
+            Cell("–", value=-1.0), "not examined in the time given",
+        ])  # fmt: skip
+    return rows
 
 
 def _steps(found: Watch) -> Block:

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,8 @@ def check_flip_seconds(seconds: object) -> None:
 
 def summarise(held: dict[str, Any], changes: pd.DataFrame, seconds: float, briefs: list[Brief]) -> StepSummary:
     """The summary of a scan, of what its manifest says and its briefs."""
-    found, others = briefs[: held["num_flipped"]], briefs[held["num_flipped"] :]
+    flips = held["num_flipped"]
+    found, others = (sorted(some, key=attrgetter("rank")) for some in (briefs[:flips], briefs[flips:]))
     kinds = changes.kind.astype(str).value_counts()
     moved = [brief.moved for brief in found]
     signs = [1.0 if one >= 0 else -1.0 for one in moved]

@@ -311,10 +311,11 @@ def _describe_flips(scan: Scan, found: StepSummary) -> dict[str, Any]:
 
     first = next(iter(found.flips + found.others), None)
     causes = causes_of_flips(scan) if found.num_reached >= LEAST_FLIPS else None
-    which = "all flips" if found.num_reached == found.num_flipped else f"the {found.num_reached:,} flips looked at"
+    whole = found.num_reached == found.num_flipped
+    which = "all flips" if whole else f"the {found.num_reached:,} of {found.num_flipped:,} flips that were examined"
     return {
         "num_reached": found.num_reached, "by_time": found.share_by_time,
-        "answer": "" if first is None else first.summary(),
+        "answer": "" if first is None else first.summary(), "is_tie": first is not None and first.is_tie,
         "causes": "" if causes is None else causes.summary(f"the change of {which}"),
         "num_causes": 0 if causes is None else causes.num_enough,
     }  # fmt: skip

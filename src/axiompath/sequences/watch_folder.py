@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -31,6 +31,9 @@ WATCH, WATCH_FORM = "watch.json", FileForm("watch", 1, remedy="choose another fo
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
 SETTINGS = ("every", "window", "start", "first", "rule", "task")  # text that every watch has
 SHOWN_STEPS = 12
+LARGEST = "Largest step (most flips)"
+LIMIT = "This is about the model's answer, not about which answer is right."
+MORE_THAN_ALL = 1.005  # of the change: events took some of it back
 UNUSUAL_FLIPS = 10  # from which a step can be called unusual
 MADE_BY = b'<meta name="generator" content="AxiomPath">'
 FIRST_BYTES = 2000  # of a page, in which it says who made it
@@ -60,6 +63,7 @@ class WatchedStep:
     moved_by: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # probability, or value, summed over predictions
     answer: Text = ""  # of the largest flip: what happened, what did it, what would undo it
     causes: Text = ""  # of all flips together, in a sentence
+    is_tie: bool = False  # whether the largest flip was between two answers that are equally probable
     num_causes: Counted = 0  # statements that account for four fifths of what they moved by; 0 where ten do not
 
     @property
@@ -70,7 +74,15 @@ class WatchedStep:
     @property
     def looked_at(self) -> str:
         """Which flips it held for."""
-        return f"the {self.num_reached:,} flip{'s' * (self.num_reached != 1)} looked at"
+        return f"the {self.num_reached:,} of {self.num_flipped:,} flips that were examined"
+
+    @property
+    def due_to_time(self) -> str:
+        """How much of its flips time did, and no event, without a full stop; and of which flips that is known."""
+        share = "more than all" if self.by_time > MORE_THAN_ALL else f"{min(self.by_time, 1.0):.0%}"
+        if self.is_whole:
+            return f"{share[0].upper()}{share[1:]} of the change of its flips is due only to time"
+        return f"Of {self.looked_at}, {share} of the change is due only to time"
 
 
 @dataclass(frozen=True)
@@ -162,14 +174,12 @@ class Watch:
 
     @property
     def largest(self) -> int:
-        """The step at which the largest share flipped, from 1, the first of equals; where none did, that moved most."""
+        """The step with the most flips, from 1; among equals that with the largest total change."""
+        return self._largest_of(range(len(self)))
+
+    def _largest_of(self, places: Iterable[int]) -> int:
         steps = self.progress.steps
-
-        def size(place: int) -> tuple[float, float]:
-            step, predicted = steps[place], max(steps[place].num_predicted, 1)
-            return step.num_flipped / predicted, 0.0 if step.num_flipped else step.moved_by / predicted
-
-        return 1 + max(range(len(steps)), key=size)
+        return 1 + max(places, key=lambda place: (steps[place].num_flipped, steps[place].moved_by))
 
     @property
     def findings(self) -> list[str]:
@@ -181,22 +191,19 @@ class Watch:
         step = self.progress.steps[self.largest - 1]
         predicted = f"{step.num_predicted:,} {unit}s{' asked for' * (settings['task'] == LINKS_TASK)}"
         lines = [
-            f"Largest step, {step.before} to {step.after}: {step.num_flipped:,} of {predicted} went to another "
+            f"{LARGEST}, {step.before} to {step.after}: {step.num_flipped:,} of {predicted} went to another "
             f"{answer}; {step.edges_added:,} edges were added, {step.edges_expired:,} expired because time passed, and "
             f"{step.edges_removed:,} were removed by events."
         ]
         share = (frame.num_flipped / frame.num_predicted.clip(lower=1)).to_numpy()
-        worst, usual = float(share.max()), float(np.median(share))
+        worst, usual = float(share[self.largest - 1]), float(np.median(share))
         if len(frame) > 2 and worst > 2 * usual and step.num_flipped >= UNUSUAL_FLIPS:
             lines[0] += f" That is more than usual: {worst:.1%} of the {unit}s, and {usual:.1%} at the median step."
         if step.num_flipped and step.by_time > 0.5:
             lines.append(describe_time(step, str(settings["window"])))
         if step.causes:
             lines.append(step.causes)
-        if step.answer:
-            lines.append(
-                f"Its largest flip: {step.answer}" if step.num_flipped else f"What moved the most: {step.answer}"
-            )
+        lines += self._largest_flip()
         lines.append(
             f"Over {len(frame)} step{'s' * (len(frame) > 1)}, {frame.num_moved.sum():,} predictions moved and "
             f"{frame.num_flipped.sum():,} went to another {answer}; {frame.num_explained.sum():,} are explained."
@@ -221,10 +228,25 @@ class Watch:
             )
         return lines
 
+    def _largest_flip(self) -> list[str]:
+        """The largest flip of the largest step; where that is close to a tie, the clearest of another step as well."""
+        steps, lines = self.progress.steps, []
+        step = steps[self.largest - 1]
+        clear = [place for place, one in enumerate(steps) if one.num_reached and not one.is_tie]
+        if step.is_tie and clear:
+            other = steps[self._largest_of(clear) - 1]
+            lines.append(f"A clearer flip, {other.before} to {other.after}: {other.answer} {LIMIT}")
+        if step.answer:
+            which = "Its largest flip" if step.is_whole else f"The largest of {step.looked_at}"
+            lines.append(f"{which if step.num_flipped else 'What moved the most'}: {step.answer}")
+            if step.num_flipped and len(lines) == 1:
+                lines[0] += f" {LIMIT}"
+        return lines
+
     @property
     def _table(self) -> pd.DataFrame:
         """The steps, without what only sentences say and what is not known."""
-        frame = self.to_frame().drop(columns=["answer", "moved_by", "causes", "num_causes"], errors="ignore")
+        frame = self.to_frame().drop(columns=["answer", "moved_by", "causes", "is_tie", "num_causes"], errors="ignore")
         return frame.dropna(axis="columns", how="all").round(3)
 
     def __str__(self) -> str:
@@ -241,9 +263,8 @@ class Watch:
 
 
 def describe_time(step: WatchedStep, window: str) -> str:
-    """That time, and no event, did most of it; and what to do about that."""
-    share = f"{min(step.by_time, 1.0):.0%} of the change of {'its flips' if step.is_whole else step.looked_at}"
-    line = f"{share} is due only to time: edges older than {window} expired."
+    """That time, and no event, did most of it; and what can be done about that."""
+    line = f"{step.due_to_time}: edges older than {window} expired."
     if window == "all":
         return line
     return f"{line} --window all keeps every edge; with --rule count an edge weakens event by event."
