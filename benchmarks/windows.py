@@ -94,7 +94,7 @@ def main() -> None:
     timed(rows, "blame with groups", lambda: explainer.blame(target, by="kind"))
     rows.append({"what": "(opening - 3 s) / two forward passes", "seconds": f"{(opened - 3) / own:.1f}"})
     size = f"{steps} steps, {num_nodes:,} nodes, {num_edges:,} edges per step, {WIDTH} units."
-    publish(options.docs, "benchmarks.md", "windows", f"{size}\n\n{to_markdown(rows)}")
+    publish(options.docs, "results.md", "windows", f"{size}\n\n{to_markdown(rows)}")
 
 
 if __name__ == "__main__":

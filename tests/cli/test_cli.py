@@ -208,7 +208,7 @@ NO_FILE = r"Expected a (name that a file can have|place that can be written to) 
         (f"serve {LONG}", NO_FILE),
         ("snapshots e.csv --out s", "say which it is with --src."),
         ("undo MODEL BEFORE AFTER --to 9", "Expected --to to be a class between 0 and 3"),
-        ("explain MODEL small.npz small.npz", "Expected"),
+        ("explain MODEL small.npz small.npz", r"could not be run .* \(there are 3 in `x`\)"),
         ("demo --out e.csv/demo", "Expected a place that can be written to"),
     ],
 )

@@ -114,7 +114,10 @@ def test_layers_joined_for_all_types_and_norms_of_each_type_are_complete_path_by
     assert_exact(randomise(model, 3), *graphs)
 
 
-@pytest.mark.parametrize("conv", [pyg.HGTConv, pyg.HANConv])
+HAN = pytest.param(pyg.HANConv, marks=pytest.mark.xfail(reason="refused where its weights of relations are no norm"))
+
+
+@pytest.mark.parametrize("conv", [pyg.HGTConv, HAN])
 @settings(relaxed, max_examples=6)
 @given(graphs=typed_pairs())
 def test_attention_over_relations_is_complete_path_by_path(conv, graphs):
