@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath.blame.brief import MOST_LISTED, MOST_PLAYERS, Brief, brief_target, group_values
+from axiompath.blame.brief import MOST_LISTED, MOST_PLAYERS, Brief, Cause, LeastUndo, brief_target, group_values
 from axiompath.blame.goal import predicted_values
 from axiompath.blame.shapley import all_subsets, shapley_weights
 from axiompath.explain.moved import find_flipped
@@ -119,3 +119,28 @@ def test_many_changes_are_grouped_by_what_happened_and_where():
         assert max(cause.num_changes for cause in brief.causes) > 1
         assert brief.num_enough <= len(brief.causes)
         assert any(f"of {target}" in cause.words or str(target) in cause.words for cause in brief.causes)
+
+
+@pytest.mark.parametrize(
+    ("expired", "words"),
+    [
+        (0, "Undo it all, and it is class 0 again: the probability of class 1 is then 0.20 (nothing smaller does)."),
+        (1, "Undo it all (keeping what expired, for example with --window all), and it is class 0 again: "),
+        (2, "Keeping it all (for example with --window all) makes it class 0 again: the probability of class 1 is"),
+    ],
+)
+def test_what_expired_is_kept_not_undone(expired, words):
+    undo = LeastUndo("it all", (1, 2), 2, restored=True, proved=True, after=0.2, num_expired=expired)
+    assert Brief(7, "it", 0, 1, 0.1, 0.9, (), undo, 2).remedy.startswith(words)
+
+
+@pytest.mark.parametrize(("before", "after", "tie"), [(0.4999, 0.503, True), (0.49, 0.51, False), (0.5, 0.9, False)])
+def test_a_flip_between_two_equals_is_called_close_to_a_tie(before, after, tie):
+    brief = Brief(7, "it", 0, 1, before, after, (), None, 2)
+    assert brief.is_tie == tie == ("close to a tie" in brief.headline)
+
+
+def test_what_is_named_and_others_sum_to_the_move():
+    causes = tuple(Cause(name, "edge added", "", 3, 1, by, ()) for name, by in (("a", 0.3), ("b", 0.2), ("c", 0.1)))
+    told = Brief(7, "it", 0, 1, 0.2, 0.8, causes, None, 3).cause
+    assert told == "Because of a (+0.30) and b (+0.20), and others: +0.10."

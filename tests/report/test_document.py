@@ -37,6 +37,7 @@ def written(tmp_path_factory):
                     [[Cell(step, href="x.html"), float(7 * place % 12), Cell("a bit", bar=0.3, note="of all")]
                      for place, step in enumerate(STEPS)],
                 ),
+                Prose([f"The folder is /a{'/very_long' * 12}."]),
                 Details("The model", [Prose(["A GCN."], title="Its layers"), Table("None", [Column("a")], [[None]])]),
             ],
         )

@@ -1,6 +1,7 @@
 """The page on everything that moved: what it says is in the folder, it adds up, and it takes thousands of rows."""
 
 import base64
+import itertools
 import json
 import re
 import shutil
@@ -17,8 +18,15 @@ from axiompath.change.states import CAUSE_WORDS
 from axiompath.explain.explanation import Explanation
 from axiompath.report import scan_page
 from axiompath.report.moves import CHANGES, FLIPS, Moves
-from axiompath.report.scan_page import describe_coverage, find_unusual
-from axiompath.report.statements import find_causes, find_groups, levels_of
+from axiompath.report.scan_page import describe_coverage, describe_row, find_unusual
+from axiompath.report.statements import (
+    CauseSummary,
+    Statement,
+    describe_coverage_of,
+    find_causes,
+    find_groups,
+    levels_of,
+)
 from axiompath.report.survey import survey_scan
 from axiompath.scan.part_table import read_arrays
 from support.scans import CLASSES, EVIL, evolved
@@ -306,6 +314,9 @@ def test_the_page_says_what_the_survey_found(page, survey):
     largest = min((brief for row, brief in survey.briefs.items() if flips[row]), key=lambda brief: brief.rank)
     assert page.inner_text("#lead p >> nth=0") == largest.headline
     assert page.inner_text("#lead p >> nth=1") == f"{largest.cause} {largest.remedy}"
+    row = next(row for row, brief in survey.briefs.items() if brief is largest)
+    explanation = next(itertools.islice(iter(survey.scan), row, None))
+    assert len(describe_row(survey, row, explanation)["happened"]["to_undo"]) == largest.undo.num_changes
     heads = page.locator("#statements > li .head b").all_inner_texts()
     assert heads == [one.text for one in survey.summary.statements]
     assert page.inner_text("#coverage") == describe_coverage(survey)
@@ -452,3 +463,16 @@ def test_links_values_and_labels_have_their_page(open_page, tmp_path, explainer)
             assert not re.search(r"\bprobability\b", opened.inner_text("#overview"))
         opened.close()
     assert isinstance(scan.at(0), Explanation)
+
+
+def test_shares_that_cancel_are_amounts():
+    """Parts of all that moved that exceed it are told as what they moved."""
+    parts = {"num_changes": 1, "num_predictions": 1, "moved": (), "members": (), "units": np.zeros(1, dtype=np.int64)}
+    for carried, words in (
+        (3.68, "Of the change, 0.01 in all, most is due to it (+0.0368): +0.0368 and -0.0268 by all changes, as"),
+        (0.9, "Most of the change is due to it (90 %): 90 % of it together."),
+    ):
+        one = Statement("it", "edge added", carried=carried, **parts)
+        found = CauseSummary((one,), max(carried, 1.0), min(1.0 - carried, 0.0), (), (), 0.01)
+        assert found.summary("the change").startswith(words)
+        assert ("%" in describe_coverage_of(found, 1, "of it")) == (carried < 1)

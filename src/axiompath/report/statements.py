@@ -27,6 +27,7 @@ MOST = 10  # statements
 MUCH = 0.6  # of all that moved: ten statements that carry less leave it diffuse
 LEAST_PART = 1e-3  # of all that moved: what carries less is no statement
 NEARLY = 0.9  # of the best: a smaller group that carries as much is told instead
+MORE_THAN_ALL = 1.005  # of all that moved
 GROSS = 0.1  # of all that moved: what held predictions back
 NUM_MEMBERS, NUM_MOVED = 8, 5
 UNNAMED = ("relation", "day", "classes", "class")  # levels that name nobody: only where no other carries as much
@@ -64,11 +65,21 @@ class CauseSummary:
     down: float
     by_kind: tuple[tuple[str, int, float], ...]  # kind, number of changes, part of all that moved; largest first
     spread: tuple[tuple[float, int], ...]  # part of all that moved, and how many units carry it, the largest first
+    total: float  # all that moved
 
     @property
     def coverage(self) -> float:
         """The part of all that moved that the statements carry."""
         return sum(one.carried for one in self.statements)
+
+    @property
+    def opposed(self) -> bool:
+        """Whether shares cancel so much that parts of all that moved exceed it: they are told as amounts then."""
+        return max([self.coverage, *(abs(one.carried) for one in self.statements)]) > MORE_THAN_ALL
+
+    def amount(self, part: float) -> str:
+        """A part as a percentage, or where shares cancel as what it moved."""
+        return f"{part * self.total:+.3g}" if self.opposed else percent(part)
 
     @property
     def num_enough(self) -> int:
@@ -81,10 +92,20 @@ class CauseSummary:
         if not self.statements:
             parts = [f"{percent(part)} by the largest {count:,} changes" for part, count in self.spread[:2]]
             return f"No ten causes did most of {of}; {' and '.join(parts) or 'no changes account for much of it'}."
-        named = [f"{one.text} ({percent(one.carried)})" for one in self.statements[:NUM_NAMED]]
+        named = [f"{one.text} ({self.amount(one.carried)})" for one in self.statements[:NUM_NAMED]]
         others = len(self.statements) - len(named)
         more = f" and {others} more cause{'s' * (others != 1)}" * (others > 0)
+        if self.opposed:
+            return (
+                f"Of {of}, {self.total:.3g} in all, most is due to {', '.join(named)}{more}: {self._up_and_down}, as "
+                "changes also pushed back."
+            )
         return f"Most of {of} is due to {', '.join(named)}{more}: {percent(min(self.coverage, 1.0))} of it together."
+
+    @property
+    def _up_and_down(self) -> str:
+        """What all changes pushed the way the predictions went, and back."""
+        return f"{self.up * self.total:+.3g} and {self.down * self.total:+.3g} by all changes"
 
 
 def find_causes(moves: Moves, class_names: dict[int, str]) -> CauseSummary:
@@ -110,6 +131,7 @@ def find_causes(moves: Moves, class_names: dict[int, str]) -> CauseSummary:
         down,
         tuple(zip(map(str, kinds.index), kinds.number.tolist(), kinds.part.tolist(), strict=True)),
         tuple(spread),
+        moves.total,
     )
 
 
@@ -240,12 +262,14 @@ def describe_coverage_of(causes: CauseSummary, num_changes: int, of: str) -> str
         several, num = len(causes.statements), sum(one.num_changes for one in causes.statements)
         text = (
             f"{several:,} cause{'s' * (several != 1)} below, {num:,} of {num_changes:,} changes, "
-            f"account{'s' * (several == 1)} for {percent(causes.coverage)} {of}."
+            f"account{'s' * (several == 1)} for {causes.amount(causes.coverage)} {of}"
+            f"{f', {causes.total:.3g}' * causes.opposed}."
         )
     else:
         text = f"The change is diffuse: no ten changes, nodes or classes account for {percent(MUCH)} {of}."
     if causes.down < -GROSS:
-        text += f" Changes pushed predictions {percent(causes.up)} the way they went, and {percent(-causes.down)} back."
+        up, down = (f"{part * causes.total:+.3g}" for part in (causes.up, causes.down))
+        text += f" Changes pushed predictions {up} the way they went, and {down} back."
     return text
 
 
@@ -253,15 +277,21 @@ def causes_for_page(causes: CauseSummary, links: Sequence[tuple[str, int]]) -> d
     """Plain values for a page; `links` are the name and the row of each prediction, -1 where it has no page."""
     return {
         "spread": [] if causes.statements else [[part, count] for part, count in causes.spread],
-        "kinds": [[kind, tone_of(kind), number(part)] for kind, _, part in causes.by_kind],
+        "kinds": [
+            [kind, tone_of(kind), number(part), causes.amount(part) if causes.opposed else ""]
+            for kind, _, part in causes.by_kind
+        ],
         "statements": [
             {
                 "text": one.text,
                 "tone": tone_of(one.kind),
                 "carried": number(one.carried),
+                "amount": causes.amount(one.carried) if causes.opposed else "",
                 "predictions": one.num_predictions,
                 "moved": [[*links[place], number(part)] for place, part in one.moved if links[place][1] >= 0],
-                "members": [[text, number(part)] for text, part in one.members],
+                "members": [
+                    [text, number(part), causes.amount(part) if causes.opposed else ""] for text, part in one.members
+                ],
                 "more": max(len(one.units) - len(one.members), 0) if one.members else 0,
             }
             for one in causes.statements
