@@ -86,7 +86,7 @@ class Cause:
 class LeastUndo:
     """What to undo to have the old answer back."""
 
-    partial: ClassVar[bool] = True  # scans of release 0.3 did not say what it is afterwards
+    partial: ClassVar[bool] = True  # scans that were written earlier do not say what it is afterwards
 
     words: Text
     changes: tuple[Count, ...]  # ids, the first of them
