@@ -165,6 +165,11 @@ def test_tables_and_ones_own_function_work_end_to_end(tmp_path):
         (["MODEL", "BEFORE"], "Expected two graphs, before and after, or a folder of snapshots (got only"),
         (["MODEL", "BEFORE", "AFTER", "--budget", "9" * 20], "Expected a budget of at most 2,147,483,647 paths"),
         (["MODEL", "BEFORE", "AFTER", "--memory", "1e400GB"], "Expected a memory budget"),
+        (["MODEL", "BEFORE", "AFTER", "--weights-before", "w"], "Expected --model-before to go with --weights-before"),
+        (
+            ["MODEL", "BEFORE", "AFTER", "--weights", "w", "--model-before", "net:build"],
+            "Expected --weights-before to go with --model-before",
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_question_is_a_sentence_and_exit_code_2(call, files, arguments, words):

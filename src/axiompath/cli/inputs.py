@@ -278,7 +278,14 @@ def read_model_before(sources: Sources, num_graphs: int = 2) -> Any:
     from ..files import read_model
 
     if sources.model_before is None:
+        if sources.weights_before is not None:
+            raise InputError("Expected --model-before to go with --weights-before (got none); name the model again.")
         return None
+    if ":" in sources.model_before and sources.weights is not None and sources.weights_before is None:
+        raise InputError(
+            "Expected --weights-before to go with --model-before, as --weights goes with the model (got none); without "
+            "them the earlier model is untrained."
+        )
     if num_graphs > 2:
         raise InputError(
             f"Expected two graphs to go with --model-before (got {num_graphs}); in Python, build_stories and "
