@@ -61,9 +61,9 @@ def _describe_difference(steps: Sequence[dict[str, Any]]) -> str:
 
 
 def describe_cause(happened: dict[str, Any]) -> str:
-    """What did most of it, in a sentence."""
+    """What did most of it, in a sentence; less than a hundredth of it did not."""
     moved = (happened.get("after") or 0.0) - (happened.get("before") or 0.0)
-    first = [step for step in happened["blame"] or () if step["share"] * moved > 0][:2]
+    first = [step for step in happened["blame"] or () if step["share"] * moved > 0.01 * moved**2][:2]
     causes = [f"{step['name']} ({step['share']:+.2g})" for step in first]
     return f"Because of {' and '.join(causes)}." if causes else ""
 
