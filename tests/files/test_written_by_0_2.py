@@ -47,6 +47,6 @@ def test_graphs_models_and_watches():
     watch = axiompath.read_watch(FOLDER / "watch")
     written = read(FOLDER / "watch" / "watch.json")["steps"]  # 0.2 called every edge that was gone removed
     unknown = {"edges_expired": 0, "num_reached": 0, "by_time": 0.0, "moved_by": 0.0, "answer": ""}
-    unknown |= {"causes": "", "num_causes": 0}
+    unknown |= {"causes": "", "num_causes": 0, "is_tie": False}
     assert watch.to_frame().to_dict("records") == [step | unknown for step in written]
     assert watch.facts == read(FOLDER / "watch" / "watch.json")["facts"]
