@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -379,7 +380,7 @@ def test_a_hundred_thousand_rows_sort_and_filter_at_once(open_page, scan, survey
     order = np.random.default_rng(0).integers(0, size, many)
     longer = {key: values[order] for key, values in survey.rows.items()}
     names = [survey.names[i] for i in order.tolist()]
-    fake = type(survey)(**{**vars(survey), "rows": longer, "names": names})
+    fake = replace(survey, rows=longer, names=names)
     blocks = scan_page.pack_columns([fake])
     index = {"title": "Many", "targets": [], "overview": True, "unit": "node", "values": False, "labels": False,
              "steps": [scan_page.describe_survey(fake, "many")], "causes": list(CAUSE_WORDS), "unusual": [],
