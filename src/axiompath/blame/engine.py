@@ -229,7 +229,7 @@ class ModelEvaluator:
     num_hops: int = 0  # of a model that was not read: how often it passes messages
     links: IntArray | None = None  # ids of all pairs that are predicted [num_pairs, 2], where it is pairs
     wholes: dict[bool, OwnEvaluator] = field(default_factory=dict)  # by whether nodes are opened
-    compared: dict[tuple[bool, bool], OwnEvaluator] = field(default_factory=dict)  # see `_precise`
+    compared: dict[bool, OwnEvaluator] = field(default_factory=dict)  # see `_precise`
     trusted: dict[Any, bool] = field(default_factory=dict)  # by target and whether nodes are opened; None for all
 
     def open(self, root: Root, players: Players, ends: Ends | None) -> TargetEvaluator:
@@ -278,16 +278,14 @@ class ModelEvaluator:
             self.wholes[players.opened] = found
         return found
 
-    def _precise(self, players: Players, new: IntArray, *, whole: bool) -> OwnEvaluator:
-        """The same in float64, all copies side by side unless `whole`; answers, for all targets, are kept."""
-        key = players.opened, whole
-        if len(new) == 0 and key in self.compared:
-            return self.compared[key]
+    def _precise(self, players: Players, new: IntArray) -> OwnEvaluator:
+        """The same in float64; answers, for all targets, are kept."""
+        if len(new) == 0 and players.opened in self.compared:
+            return self.compared[players.opened]
         found = self._whole(players, new)
-        links = self._shared_links(found.field)
-        found = replace(found, own=self.own.precise, whole=whole, links=links, kept={})
+        found = replace(found, own=self.own.precise, links=self._shared_links(found.field), kept={})
         if len(new) == 0:
-            self.compared[key] = found
+            self.compared[players.opened] = found
         return found
 
     def _shared_links(self, everything: ReceptiveField) -> IntArray | None:
@@ -336,15 +334,15 @@ class ModelEvaluator:
     def _agrees_when_mixed(
         self, root: Root, players: Players, field: ReceptiveField, trials: BoolArray, ours: FloatArray
     ) -> bool:
-        """Whether the user's model agrees on mixed graphs: copies side by side, of all or of the part that decides the
-        target, else whole ones.
+        """Whether the user's model agrees on mixed graphs, one at a time; on large ones first on copies, side by side,
+        of the part that decides the target.
 
-        Copies side by side have other sizes than the graphs, so a model that agrees there computes nothing from sizes.
+        Copies have other sizes than the graphs, so a model that agrees there computes nothing from sizes. What it finds
+        over all copies, such as the largest degree, may be the same for all of them, so small graphs go one by one.
         """
         pair = self.pair
-        small = not pair.on_disk and pair.num_nodes * pair.before.graph.num_features <= SMALL
-        if not small or self.unit != UNIT_OF[GRAPHS]:
-            copies = self._precise(players, root.new, whole=False) if small else self._part(field, precise=True)
+        if pair.on_disk or pair.num_nodes * pair.before.graph.num_features > SMALL:
+            copies = self._part(field, precise=True)
             try:
                 if self._same(ours, copies, self._place(root, copies.field), trials[:, copies.field.rows]):
                     return True
@@ -356,7 +354,7 @@ class ModelEvaluator:
                     f"Expected a model that predicts a {self.unit} from its neighbourhood only, for stored graphs (got "
                     "one that uses the size of the graph); load the graphs into memory."
                 )
-        whole = self._precise(players, root.new, whole=True)
+        whole = self._precise(players, root.new)
         return self._same(ours, whole, self._place(root, whole.field), trials[:, whole.field.rows])
 
     def _same(self, ours: FloatArray, evaluator: OwnEvaluator, root: RootPlace, trials: BoolArray) -> bool:
@@ -391,7 +389,7 @@ class ModelEvaluator:
         place, ordered = self._place(root, field), self.network is None
         for own in (self.own.precise, self.own.as_given):
             part = OwnEvaluator(own, field, False, ordered=ordered)
-            whole = replace(self._precise(players, root.new, whole=True), own=own)
+            whole = replace(self._precise(players, root.new), own=own)
             whole = whole if own is self.own.precise else replace(whole, kept=None)
             try:
                 found = part.run(place, trials[:, np.searchsorted(whole.field.rows, field.rows)])
